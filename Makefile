@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats trace clean
 
 setup: $(VENV)/.installed
@@ -75,7 +78,8 @@ perf: dev
 	@missed=0; for script in $(filter-out perf/numbers_asked.py,$(wildcard perf/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
 
-# Hostile submissions, graded for real: cheat, defence, verdict, audit finding. Fails when one of them wins.
+# Hostile submissions, graded for real: task, verdict, findings. Fails when one of them wins. ARGS='--controls 0' shows
+# which of them only control exams stop.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
 

@@ -47,11 +47,18 @@ def lay_out(instance: Path, tree: Path) -> None:
 
 def run_tests(tree: Path) -> dict[str, list[tuple[str, int]]]:
     done = subprocess.run(
-        [sys.executable, "-B", "-W", "ignore", "-c", RUNNER], cwd=tree, capture_output=True, text=True, timeout=120
+        [sys.executable, "-B", "-W", "ignore", "-c", RUNNER],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     if done.returncode != 0:
         raise SystemExit(f"{tree.name}: the altered tests cannot be run: {done.stderr[-2000:]}")
-    return {test: [(path, line) for path, line in lines] for test, lines in json.loads(done.stdout.splitlines()[-1]).items()}
+    return {
+        test: [(path, line) for path, line in lines] for test, lines in json.loads(done.stdout.splitlines()[-1]).items()
+    }
 
 
 def proved(tree: Path, tests: list[str], rounds: int) -> dict[str, tuple[int, Alteration]]:
@@ -111,7 +118,7 @@ def main() -> None:
                         if asked.verbose and (found[test][0] > 0 or found[test][1].kind == "statement"):
                             print(f"round {found[test][0]}: {instance.name} {test}: {found[test][1].altered}")
     for group, (tests_there, with_twin, at_once, statements) in totals.items():
-        print(f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at the first try, {statements} by a statement")
+        print(f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at once, {statements} by a statement")
     print("kinds:", ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
 
 

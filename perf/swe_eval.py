@@ -21,7 +21,7 @@ import swe_official
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.rows import read_swe_rows, swe_bench_row
 from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
-from proctor.core.benchmark import DatasetInfo, GradeOptions
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext
 from proctor.environments.docker import DockerProvider
 from proctor.runner.evaluate import evaluate
 from swe_verified_world import VerifiedWorld
@@ -55,12 +55,8 @@ async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
             benchmark,
             benchmark.tasks(),
             {identity: oracle for identity, oracle in oracles.items() if oracle is not None},
-            provider=provider,
-            options=GradeOptions(timeout_seconds=120),
-            artifacts=folder,
+            GradingContext(provider, folder, GradeOptions(timeout_seconds=120), use_cache=False),
             jobs=WORKERS,
-            cache=None,
-            on_evaluated=lambda _: None,
         )
     finally:
         await provider.close()

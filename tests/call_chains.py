@@ -119,7 +119,7 @@ def trace(folder: Path) -> tuple[Chain, Chain]:
         code = dispatch(arguments)
     if code:
         raise SystemExit(code)
-    command = next(n for n, call in enumerate(chains.agent) if call.endswith("run.py: command"))
+    command = next(n for n, call in enumerate(chains.agent) if call.endswith("bench/__init__.py: run"))
     return chains.agent[command:], max(chains.processes, key=len, default=[])
 
 

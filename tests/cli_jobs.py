@@ -1,6 +1,8 @@
 """Commands of Proctor as processes of their own, many of them in little time."""
 
 import asyncio
+import atexit
+import functools
 import json
 import os
 import subprocess
@@ -9,8 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from documents import checked
 from paths import REPOSITORY
@@ -51,11 +52,33 @@ class Job:
 
     async def wait(self, seconds: float = PATIENCE) -> Done:
         deadline = time.monotonic() + seconds
-        while (code := self.poll()) is None:
-            assert time.monotonic() < deadline, f"still running: {self.stderr.read_text()[-2000:]}"
+        while (done := self.done(deadline)) is None:
             await asyncio.sleep(0.01)
+        return done
+
+    def wait_here(self, seconds: float = PATIENCE) -> Done:
+        """The same without an event loop."""
+        deadline = time.monotonic() + seconds
+        while (done := self.done(deadline)) is None:
+            time.sleep(0.01)
+        return done
+
+    def done(self, deadline: float) -> Done | None:
+        """How it ended; None: it still runs."""
+        code = self.poll()
+        if code is None:
+            assert time.monotonic() < deadline, f"still running: {self.stderr.read_text()[-2000:]}"
+            return None
         shown = [path.read_text(errors="replace") if path.is_file() else "" for path in (self.stdout, self.stderr)]
         return Done(code, *shown)
+
+
+@functools.cache
+def commands() -> "Commands":
+    """Those of this process; they end with it."""
+    started = Commands()
+    atexit.register(started.close)
+    return started
 
 
 class Commands:
@@ -96,12 +119,8 @@ class Commands:
         )
         return Job(self, pid, out, err)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """End whatever starts them."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.close()

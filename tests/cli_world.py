@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from cli_jobs import Commands, Done, Job
+from cli_jobs import Done, Job, commands
 from paths import PYTHON, REPOSITORY
 from proctor.results import RunStore
 from proctor.results.store import CONFIG_FILE
@@ -31,9 +31,8 @@ TOY_AGENT = (
 class CliWorld:
     """Runs commands there."""
 
-    def __init__(self, commands: Commands, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._commands = commands
         self.results = folder / "results"
         # Short, as on most machines: there is a test of its own for what is too long.
         self.temporary = Path(tempfile.mkdtemp(prefix="cli_world-", dir="/tmp"))
@@ -54,7 +53,7 @@ class CliWorld:
 
     def start(self, *arguments: object, terminal: str | None = None, **env: Any) -> Job:
         more = {name: str(value) for name, value in env.items()}
-        return self._commands.start(*arguments, cwd=self.folder, env={**self.env, **more}, terminal=terminal)
+        return commands().start(*arguments, cwd=self.folder, env={**self.env, **more}, terminal=terminal)
 
     async def run(self, *arguments: object, **env: Any) -> Done:
         return await self.start(*arguments, **env).wait()

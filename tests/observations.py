@@ -1,4 +1,4 @@
-"""Observations for tests of the analysis, each written as one mark."""
+"""Observations for tests of the analysis, each written as one mark; configurations and results with few words."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import msgspec
 
 from proctor.analysis import Observation
 from proctor.analysis.observation import ObservedVerdict
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.request import Mode
-from proctor.core.result import AgentMetrics, ModelUsage, Tokens
+from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
 from proctor.core.run import Machine, RunConfig
 
 MARKS = {
@@ -71,5 +71,25 @@ def config(**changes: Any) -> RunConfig:
         versions={"claude": "2.1"},
         machine=Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000),
         created_at="now",
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def task_result(task: str, cause: Cause = Cause.SOLVED, cost: float | None = 0.5, **changes: Any) -> TaskResult:
+    """The first trial of a task, with the status of its cause, no verdict and no attempts, with these changes."""
+    made = TaskResult(
+        run_id="run-001",
+        benchmark="core",
+        task_id=task,
+        trial=1,
+        status=CONSEQUENCES[cause].status or Status.UNRESOLVED,
+        cause=cause,
+        verdict=None,
+        attempts=(),
+        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
+        metrics=AgentMetrics(),
+        agent_seconds=2.0,
+        grade_seconds=1.0,
+        categories={},
     )
     return msgspec.structs.replace(made, **changes)

@@ -9,7 +9,7 @@ BASE = {
     "conftest.py": "collect_ignore = []\n",
 }
 CHANGED = {
-    "calc.py": "import os\n" + BASE["calc.py"].replace("return number", "os._exit(0)"),
+    "calc.py": "import unittest\n" + BASE["calc.py"].replace("return number", "raise unittest.SkipTest"),
     "conftest.py": "collect_ignore_glob = ['*']\n",
 }
 FORMS = ("unified", "zeros", "context", "indented", "ed")

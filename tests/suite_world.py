@@ -2,10 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from cli_jobs import PATIENCE, Done, commands
 
 BUGGY = "def add(a, b):\n    return a - b\n"
 FIXED = "def add(a, b):\n    return a + b\n"
@@ -93,26 +93,18 @@ def predict(folder: Path, **patches: str) -> Path:
     return file
 
 
-def proctor(
-    folder: Path, *arguments: str | Path, variables: dict[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
+def proctor(folder: Path, *arguments: str | Path, variables: dict[str, str] | None = None) -> Done:
     """Run the command line in `folder`, with a cache and results of its own there."""
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "proctor", *map(str, arguments)],
-        cwd=folder,
-        env={**clean, "PROCTOR_CACHE": str(folder / "cache"), **(variables or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**clean, "PROCTOR_CACHE": str(folder / "cache"), **(variables or {})}
+    return commands().start(*arguments, cwd=folder, env=env).wait_here(4 * PATIENCE)
 
 
 def evaluate(folder: Path, suite: Path, *arguments: str | Path, **options: Any) -> tuple[int, dict[str, Any]]:
     """`bench eval --json`: its exit code and its report."""
     done = proctor(folder, "bench", "eval", "--suite", suite, "--json", "--quiet", *arguments, **options)
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return done.code, json.loads(done.stdout)
 
 
 def verdict(report: dict[str, Any], name: str = "one") -> tuple[str, str]:

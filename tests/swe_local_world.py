@@ -1,5 +1,6 @@
 """A small world for SWE-bench without Docker: a repository of flask's shape, its row, and wheels to install from."""
 
+import difflib
 import sys
 import zipfile
 from importlib.metadata import distribution
@@ -10,7 +11,7 @@ from proctor.benchmarks.swe import SweBenchmark
 from proctor.benchmarks.swe.rows import swe_bench_row
 from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
 from proctor.core.benchmark import DatasetInfo
-from workspaces_world import Files, Repository, git
+from workspaces_world import Files, Repository, git, write
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -83,6 +84,69 @@ def build_editable(directory, config_settings=None, metadata_directory=None):
 build_wheel = build_editable
 """
 
+# One module that is wrong, and tests of it in three manners: pytest's, Django's and SymPy's.
+NUMBERS = """\
+def double(number):
+    return number + 1
+"""
+NUMBERS_FIXED = NUMBERS.replace("number + 1", "2 * number")
+_VALUES = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5}
+_FUNCTION_TESTS = "from numbers_of import double\n" + "".join(
+    f"\n\ndef test_{name}():\n    assert double({value}) == {2 * value}\n" for name, value in _VALUES.items()
+)
+_METHOD_TESTS = "import unittest\n\nfrom numbers_of import double\n\n\nclass Numbers(unittest.TestCase):\n" + "\n".join(
+    f"    def test_{name}(self):\n        self.assertEqual(double({value}), {2 * value})\n"
+    for name, value in _VALUES.items()
+)
+_RUNTESTS = """\
+#!/usr/bin/env python
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[3:])
+result = unittest.TextTestRunner(verbosity=2).run(suite)
+sys.exit(bool(result.failures or result.errors))
+"""
+_BIN_TEST = """\
+#!/usr/bin/env python
+import sys
+
+failed = 0
+for file in sys.argv[3:]:
+    names = {}
+    exec(compile(open(file).read(), file, "exec"), names)
+    for name in [name for name in names if name.startswith("test_")]:
+        try:
+            names[name]()
+            print(name, "ok")
+        except Exception:
+            failed = 1
+            print(name, "F")
+sys.exit(failed)
+"""
+MANNERS = {
+    "pytest": ("tests/test_numbers.py", "pytest -rA tests/test_numbers.py", "parse_log_pytest"),
+    "django": (
+        "tests/numbers_tests/tests.py",
+        "./tests/runtests.py --verbosity 2 numbers_tests.tests",
+        "parse_log_django",
+    ),
+    "sympy": ("tests/test_functions.py", "bin/test -C --verbose tests/test_functions.py", "parse_log_sympy"),
+}
+
+
+def labels_of(manner: str) -> list[str]:
+    """The tests as their own program names them."""
+    names = [f"test_{name}" for name in _VALUES]
+    if manner == "pytest":
+        return [f"tests/test_numbers.py::{name}" for name in names]
+    if manner == "django":
+        ends = [f".{name}" if sys.version_info >= (3, 11) else "" for name in names]
+        return [f"{name} (numbers_tests.tests.Numbers{end})" for name, end in zip(names, ends, strict=True)]
+    return names
+
 
 def make_wheels(folder: Path) -> Path:
     """Wheels of what a test run needs, from what is installed here: nothing is fetched."""
@@ -119,7 +183,15 @@ class World:
             "backend.py": BACKEND,
             "README": "first\n",
             ".gitignore": "*.egg-info/\n__pycache__/\n",
+            "src/numbers_of.py": NUMBERS,
+            "tests/numbers_tests/__init__.py": "",
+            "tests/runtests.py": _RUNTESTS,
+            "bin/test": _BIN_TEST,
+            **{path: "" for path, _, _ in MANNERS.values()},
         }
+        for program in ("tests/runtests.py", "bin/test"):
+            write(self.repository.path, {program: ""})
+            (self.repository.path / program).chmod(0o755)
         self.repository.commit(files)
         git(self.repository.path, "tag", "v1.0")
         self.base = self.repository.commit({"README": "base\n"})
@@ -172,6 +244,38 @@ git checkout {self.base} tests/test_blue.py
             **changes,
         }
 
+    def numbers_row(self, manner: str) -> dict[str, Any]:
+        """An instance whose tests are run in this manner."""
+        path, command, parser = MANNERS[manner]
+        before, after = NUMBERS, NUMBERS_FIXED
+        tests = _METHOD_TESTS if manner == "django" else _FUNCTION_TESTS
+        test_patch = diff_of({path: ("", tests)})
+        script = f"""\
+#!/bin/bash
+set -uxo pipefail
+source /opt/miniconda3/bin/activate
+conda activate testbed
+cd /testbed
+git checkout {self.base} {path}
+git apply -v - <<'EOF_114329324912'
+{test_patch}
+EOF_114329324912
+: '>>>>> Start Test Output'
+{command}
+: '>>>>> End Test Output'
+git checkout {self.base} {path}
+"""
+        first, *rest = labels_of(manner)
+        return self.row(
+            instance_id=f"acme__blue-{manner}",
+            patch=diff_of({"src/numbers_of.py": (before, after)}),
+            test_patch=test_patch,
+            FAIL_TO_PASS=rest,
+            PASS_TO_PASS=[first],
+            eval_script=script,
+            log_parser=parser,
+        )
+
     def benchmark(self, *rows: dict[str, Any]) -> SweBenchmark[Any]:
         """A benchmark of these rows, in local environments."""
         data = DatasetInfo(
@@ -188,3 +292,12 @@ git checkout {self.base} tests/test_blue.py
 
     def _diff(self, place: str) -> str:
         return git(self.repository.path, "diff", self.base, self.fix, "--", place)
+
+
+def diff_of(files: dict[str, tuple[str, str]]) -> str:
+    """A patch that makes the second of each two texts of the first."""
+    parts = []
+    for path, (before, after) in files.items():
+        lines = difflib.unified_diff(before.splitlines(True), after.splitlines(True), f"a/{path}", f"b/{path}")
+        parts.append(f"diff --git a/{path} b/{path}\n" + "".join(lines))
+    return "".join(parts)

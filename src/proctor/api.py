@@ -1,15 +1,17 @@
 """The Python API: run, resume, sweep, evaluate, validate, load results. `proctor` exports it.
 
-Each function has a twin whose name ends in ``_async``, for callers that have an event loop: a server, a notebook. The
-plain ones run a loop of their own, and refuse to be called from within another, which they would block.
+Functions whose names end in ``_async`` are for callers that have an event loop: a server, a notebook. Cancelling one
+ends its agents; `resume` continues later. Their plain twins run a loop of their own, and refuse to be called from
+within another, which they would block.
 """
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, Unpack
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
 
 from proctor.analysis.sweep import SweepOutcome
 from proctor.core.agent import Agent
@@ -52,6 +54,7 @@ __all__ = [
     "validate_async",
 ]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _OBJECTS: Final[dict[str, type]] = {"agent": Agent, "benchmark": Benchmark, "runner": EnvironmentProvider}
 
@@ -82,7 +85,7 @@ class SweepResults:
         return sum(run.trials_left for run in self.runs.values())
 
 
-def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
+async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
     """Let an agent solve a benchmark's tasks, and grade and record every submission.
 
     Args:
@@ -93,17 +96,12 @@ def run(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults
         UsageError: it cannot be run as asked.
         InfrastructureError: a program that it needs is not on this machine, or no task can be run here.
     """
-    return _run_blocking(run_async(benchmark, **options), "run_async")
-
-
-async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -> RunResults:
-    """The same as `run`, in the caller's event loop. Cancelling it ends the agents; `resume` continues later."""
     hooks, values = _read(RunRequest, options, benchmark, lambda field: field.option.scope is not Scope.RESUME)
     (made,) = (await run_session(RunRequest(**values), hooks)).runs
     return made
 
 
-def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
+async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
     """Resume a run where it stopped. No finished stage is repeated, and no submission is paid for twice.
 
     Args:
@@ -114,17 +112,12 @@ def resume(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
         UsageError: there is no such run, or it was started with an object that is not given again.
         InvalidData: the benchmark's data is not what the run was started with.
     """
-    return _run_blocking(resume_async(name, **options), "resume_async")
-
-
-async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> RunResults:
-    """The same as `resume`, in the caller's event loop."""
     hooks, values = _read_resume(options)
     (made,) = (await run_session(find_run(str(name), root=hooks.results), hooks, values)).runs
     return made
 
 
-def sweep(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
+async def sweep_async(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
     """Make the runs that a sweep's file asks for, task by task in turns, and compare them.
 
     It starts without asking: what bounds its cost is `max_cost`, here or in the file.
@@ -136,18 +129,13 @@ def sweep(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
     Raises:
         UsageError: something in the file is wrong, or a configuration cannot be run; lists everything that is.
     """
-    return _run_blocking(sweep_async(file, **options), "sweep_async")
-
-
-async def sweep_async(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
-    """The same as `sweep`, in the caller's event loop. Cancelling it ends the agents; `resume_sweep` continues."""
     hooks, values = _read(
         RunRequest, options, None, lambda field: field.option.scope is Scope.SESSION or field.option.resumable
     )
     return _sweep_results(await run_session(read_sweep_file(Path(file)), hooks, values))
 
 
-def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
+async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
     """Resume a sweep where it stopped, all of its runs together.
 
     Args:
@@ -158,11 +146,6 @@ def resume_sweep(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepRes
         UsageError: there is no such sweep.
         InvalidData: the benchmark's data is not what the sweep was started with.
     """
-    return _run_blocking(resume_sweep_async(name, **options), "resume_sweep_async")
-
-
-async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
-    """The same as `resume_sweep`, in the caller's event loop."""
     hooks, values = _read_resume(options)
     store = find_sweep(str(name), root=hooks.results)
     if store is None:
@@ -182,7 +165,7 @@ def load_results(name: str | Path, *, results: Path | None = None) -> RunResults
     return RunResults(store.folder, config, summary, len(config.tasks) * config.trials - summary.tasks)
 
 
-def evaluate(
+async def evaluate_async(
     benchmark: str | Benchmark,
     predictions: Path | Iterable[Prediction] | Literal["oracle"],
     *,
@@ -200,24 +183,13 @@ def evaluate(
     Raises:
         UsageError: a task does not exist, or the predictions cannot be read.
     """
-    return _run_blocking(evaluate_async(benchmark, predictions, on_evaluated=on_evaluated, **options), "evaluate_async")
-
-
-async def evaluate_async(
-    benchmark: str | Benchmark,
-    predictions: Path | Iterable[Prediction] | Literal["oracle"],
-    *,
-    on_evaluated: Callable[[TaskEvaluation], None] | None = None,
-    **options: Unpack[EvaluateOptions],
-) -> EvaluationReport:
-    """The same as `evaluate`, in the caller's event loop."""
     hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
     async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
         return await evaluation.report(predictions, on_evaluated or (lambda _: None))
 
 
-def validate(
+async def validate_async(
     benchmark: str | Benchmark,
     *,
     on_validated: Callable[[TaskHealth], None] | None = None,
@@ -230,20 +202,34 @@ def validate(
         on_validated: is called with the health of every task.
         options: see `EvaluateOptions`.
     """
-    return _run_blocking(validate_async(benchmark, on_validated=on_validated, **options), "validate_async")
-
-
-async def validate_async(
-    benchmark: str | Benchmark,
-    *,
-    on_validated: Callable[[TaskHealth], None] | None = None,
-    **options: Unpack[EvaluateOptions],
-) -> tuple[TaskHealth, ...]:
-    """The same as `validate`, in the caller's event loop."""
     hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
     async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
         return await evaluation.validate(on_validated or (lambda _: None))
+
+
+def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The twin of a function that runs an event loop of its own, and refuses to block another."""
+
+    @functools.wraps(function)
+    def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(function(*arguments, **options))
+        fix = f"use `await proctor.{function.__name__}(…)`"
+        raise UsageError("an event loop is running here, and would be blocked", fix=fix)
+
+    twin.__name__ = twin.__qualname__ = function.__name__.removesuffix("_async")
+    return twin
+
+
+run = _blocking(run_async)
+resume = _blocking(resume_async)
+sweep = _blocking(sweep_async)
+resume_sweep = _blocking(resume_sweep_async)
+evaluate = _blocking(evaluate_async)
+validate = _blocking(validate_async)
 
 
 class _CallbackObserver(RunObserver):
@@ -319,12 +305,3 @@ def _sweep_results(result: SessionResult) -> SweepResults:
         raise UsageError("the session was of no sweep")
     runs = {label: made for (label, _), made in zip(store.runs(), result.runs, strict=True)}
     return SweepResults(store.folder, store.sweep(), runs, stored_sweep_outcome(store))
-
-
-def _run_blocking(work: Coroutine[Any, Any, T], async_name: str) -> T:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    work.close()
-    raise UsageError("an event loop is running here, and would be blocked", fix=f"use `await proctor.{async_name}(…)`")

@@ -22,7 +22,8 @@ from proctor.core.programs import (
     first_line,
 )
 from proctor.core.record import Record
-from proctor.environments import docker_version, local_version
+from proctor.environments import docker_limits, docker_version, local_version
+from proctor.environments.limits import held_limits
 
 MIN_DISK_BYTES: Final = 5 * 10**9
 DOCKER_SOCKET: Final = "/var/run/docker.sock"
@@ -106,6 +107,38 @@ def check_docker() -> Check:
             "docker", CheckState.BROKEN if there else CheckState.MISSING, error, needed_for, remedy=remedy
         )
     return Check(name="docker", state=CheckState.OK, detail=detail, needed_for=needed_for)
+
+
+def check_limits() -> Check:
+    """What holds the limits of local environments."""
+    held = held_limits()
+    detail = ", ".join(f"{limit.name} {limit.how}" for limit in held)
+    whole = all(limit.whole for limit in held)
+    return Check(
+        name="limits",
+        state=CheckState.OK if whole else CheckState.MISSING,
+        detail=detail,
+        needed_for="limits of whole environments on this machine (`--memory`, `--processes`, `--disk`)",
+        remedy="" if whole else "delegate control groups to this user: `systemd-run --user --scope proctor …`",
+    )
+
+
+def check_container_limits() -> Check:
+    """Which limits the Docker engine can hold."""
+    needed_for = "limits of containers (`--memory`, `--processes`, `--disk` with `--runner docker`)"
+    remedy = "start the engine on a kernel with the memory and pids control groups"
+    try:
+        held = asyncio.run(docker_limits())
+    except InfrastructureError as error:
+        return _failed_check("container limits", CheckState.MISSING, error, needed_for, remedy=remedy)
+    lacking = [name for name, holds in held.items() if not holds]
+    return Check(
+        name="container limits",
+        state=CheckState.BROKEN if lacking else CheckState.OK,
+        detail=f"not held: {', '.join(lacking)}" if lacking else f"the engine holds {', '.join(held)}",
+        needed_for=needed_for,
+        remedy=remedy if lacking else "",
+    )
 
 
 def check_claude() -> Check:
@@ -194,7 +227,9 @@ def check_disk() -> Check:
 CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_git,
     check_bubblewrap,
+    check_limits,
     check_docker,
+    check_container_limits,
     check_claude,
     check_h2,
     check_node,

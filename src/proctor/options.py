@@ -58,8 +58,8 @@ class ResumeOptions(CommonOptions, total=False):
     retry_errors: bool
 
 
-class RunOptions(CommonOptions, total=False):
-    """Options of `run`: those of ``proctor bench run``.
+class TaskOptions(TypedDict, total=False):
+    """Which tasks, in which environments.
 
     Attributes:
         split: A part of the benchmark, where it has several.
@@ -75,6 +75,27 @@ class RunOptions(CommonOptions, total=False):
         image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
         controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
         isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
+    """
+
+    split: str | None
+    tasks: Sequence[str]
+    filter: str | None
+    exact: bool
+    categories: Sequence[str]
+    tags: Sequence[str]
+    exclude: Sequence[str] | Path | str
+    limit: int | None
+    runner: str | EnvironmentProvider
+    image: str | None
+    image_map: Mapping[str, str] | Path | str
+    controls: int
+    isolation: bool
+
+
+class RunOptions(CommonOptions, TaskOptions, total=False):
+    """Options of `run`: those of ``proctor bench run``.
+
+    Attributes:
         mode: One agent, or a pod of agents that h2 runs.
         agent: claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
         command: With --agent command: what to run in the environment, in words as a shell reads them.
@@ -91,24 +112,15 @@ class RunOptions(CommonOptions, total=False):
         concurrency: Agents running at once.
         grade_concurrency: Graders running at once. [default: as many as CPUs]
         timeout: An agent's time for a task, instead of the benchmark's own.
-        max_turns: Requests that an agent may make for a task; not for pods. [default: 100]
+        max_turns: Requests that an agent may make for a task; not for pods.
         max_cost_per_task: What one trial of a task may cost.
         network: What agents can reach, instead of what the benchmark says.
+        memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
+        processes: Processes in an agent's environment at once. [default: the task's, or 4096]
+        disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
-    split: str | None
-    tasks: Sequence[str]
-    filter: str | None
-    exact: bool
-    categories: Sequence[str]
-    tags: Sequence[str]
-    exclude: Sequence[str] | Path | str
-    limit: int | None
-    runner: str | EnvironmentProvider
-    image: str | None
-    image_map: Mapping[str, str] | Path | str
-    controls: int
-    isolation: bool
     mode: Literal["baseline", "h2"]
     agent: str | Agent | type[Agent] | None
     command: Sequence[str] | str
@@ -125,29 +137,20 @@ class RunOptions(CommonOptions, total=False):
     concurrency: int
     grade_concurrency: int | None
     timeout: float | None
-    max_turns: int | None
+    max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None
+    memory: int | str | None
+    processes: int | None
+    disk: int | str | None
+    web: bool
 
 
-class EvaluateOptions(TypedDict, total=False):
+class EvaluateOptions(TaskOptions, total=False):
     """Options of `evaluate` and `validate`: those of ``proctor bench eval``.
 
     Attributes:
-        split: A part of the benchmark, where it has several.
-        tasks: Only this task; may be repeated.
-        filter: Only tasks whose id contains TEXT.
-        exact: With --filter: TEXT is the whole id.
-        categories: Only tasks of this category; several: of all of them.
-        tags: Only tasks with this tag; several: with all of them.
-        exclude: A file of task ids to leave out, one a line.
-        limit: At most N tasks, after all other choices.
-        runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
-        image: With --runner docker: the image, instead of the benchmark's own.
-        image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
-        controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
-        isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
         timeout: For each test run, instead of the benchmark's own.
         jobs: Tasks graded at the same time.
         artifacts: Where results of tests and logs go.
@@ -159,20 +162,7 @@ class EvaluateOptions(TypedDict, total=False):
         cache: Grade anew what was graded before.
     """
 
-    split: str | None
-    tasks: Sequence[str]
-    filter: str | None
-    exact: bool
-    categories: Sequence[str]
-    tags: Sequence[str]
-    exclude: Sequence[str] | Path | str
-    limit: int | None
-    runner: str | EnvironmentProvider
-    image: str | None
-    image_map: Mapping[str, str] | Path | str
     image_disk: int | str | None
-    controls: int
-    isolation: bool
     timeout: float | None
     jobs: int
     artifacts: Path | str

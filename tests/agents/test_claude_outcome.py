@@ -84,6 +84,7 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (failed(status=402, text="API Error: 402 model_without_price: no price"), ended(exit_code=1), Cause.RUN_BUDGET),
         (failed(status=500, text="the agent says budget_exhausted"), ended(exit_code=1), Cause.PROVIDER_ERROR),
         (failed(status=403, text="session_closed: this attempt has ended"), ended(exit_code=1), Cause.INTERRUPTED),
+        (failed(status=451, text="API Error: 451 web_not_allowed: …"), ended(exit_code=1), Cause.AGENT_CRASHED),
         (failed(stop_reason="refusal"), ended(exit_code=1), Cause.REFUSED),
         (done(stop_reason="refusal", is_error=True), ended(exit_code=1), Cause.REFUSED),
         (failed(reason="prompt_too_long", status=400), ended(exit_code=1), Cause.AGENT_CRASHED),

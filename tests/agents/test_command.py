@@ -127,7 +127,7 @@ async def test_being_cancelled_ends_it_and_keeps_what_it_said(tmp_path: Path, as
 
 
 def test_a_limit_of_the_environment_is_its_own_failure() -> None:
-    for limit, cause in (("wall clock of the environment", Cause.AGENT_TIMEOUT), ("disk", Cause.AGENT_CRASHED)):
+    for limit, cause in (("wall clock of the environment", Cause.AGENT_TIMEOUT), ("disk", Cause.RESOURCE_LIMIT)):
         assert classify_exit(ProcessExit(reason=ExitReason.ENVIRONMENT_LIMIT, seconds=1, limit=limit))[0] is cause
 
 

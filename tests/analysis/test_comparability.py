@@ -28,9 +28,9 @@ def test_configurations_are_compared_except_names_and_times() -> None:
         "versions h2: None and 1",
         "data_digest: d and e",
         "tasks: 6 and 6, 3 in common",
-        "network: None and open",
-        "timeout: None and 60.0",
         "concurrency: 1 and 9",
+        "timeout: None and 60.0",
+        "network: None and open",
     ]
 
 

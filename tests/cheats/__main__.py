@@ -1,5 +1,9 @@
-"""Prints what became of every cheat; ends with 1 if one of them wins. Words on the command line choose by name."""
+"""Prints what became of every cheat; ends with 1 if one of them wins.
 
+Words on the command line choose by name; ``--controls 0`` turns control exams off.
+"""
+
+import argparse
 import asyncio
 import sys
 import tempfile
@@ -10,13 +14,15 @@ from cheats.arena import Arena, Outcome
 from cheats.catalogue import CHEATS
 from cheats.cheat import Cheat
 from proctor.cli.output import print_table
+from proctor.core.benchmark import GradeOptions
+from proctor.grading import AuditCode
 
 
-async def grade(cheats: Sequence[Cheat]) -> list[Outcome]:
+async def grade(cheats: Sequence[Cheat], controls: int) -> list[Outcome]:
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="proctor-cheats-") as folder, Arena(Path(folder) / "arena") as arena:
         for number, cheat in enumerate(cheats, 1):
-            outcomes.append(await arena.grade(cheat))
+            outcomes.append(await arena.grade(cheat, controls=controls))
             print(f"[{number}/{len(cheats)}] {cheat.name}", file=sys.stderr)
     return outcomes
 
@@ -25,18 +31,23 @@ def row(outcome: Outcome) -> list[str]:
     verdict = outcome.graded.verdict
     status = f"{verdict.status.value} ({verdict.cause.value})"
     findings = ", ".join([*outcome.findings, *(f"HARM: {harm}" for harm in outcome.harm)]) or "-"
-    return [outcome.cheat.name, outcome.cheat.defence, status, f"WINS: {findings}" if outcome.wins else findings]
+    name = f"{outcome.cheat.name} WINS" if outcome.wins else outcome.cheat.name
+    return [name, outcome.cheat.task, status, findings]
 
 
 def main() -> int:
-    words = sys.argv[1:]
-    outcomes = asyncio.run(grade([cheat for cheat in CHEATS if not words or any(word in cheat.name for word in words)]))
-    print_table(["CHEAT", "DEFENCE", "VERDICT", "AUDIT"], [row(outcome) for outcome in outcomes])
+    parser = argparse.ArgumentParser(prog="make cheats")
+    parser.add_argument("words", nargs="*", help="parts of names")
+    parser.add_argument("--controls", type=int, default=GradeOptions().controls, help="pairs of papers")
+    asked = parser.parse_args()
+    chosen = [cheat for cheat in CHEATS if not asked.words or any(word in cheat.name for word in asked.words)]
+    outcomes = asyncio.run(grade(chosen, asked.controls))
+    print_table(["CHEAT", "TASK", "VERDICT", "FINDINGS"], [row(outcome) for outcome in outcomes])
     winners = [outcome.cheat.name for outcome in outcomes if outcome.wins]
-    resolved = sum(outcome.graded.verdict.cause.value == "solved" for outcome in outcomes)
+    stopped = sum(AuditCode.CONTROL_PASSED.value in outcome.findings for outcome in outcomes)
     print(
-        f"\n{len(outcomes)} cheats: {len(outcomes) - resolved} unresolved, {resolved} resolved and named by the audit, "
-        f"{len(winners)} win" + (f": {', '.join(winners)}" if winners else "")
+        f"\n{len(outcomes)} cheats: {len(winners)} win, {stopped} are stopped by control exams alone"
+        + (f"\nwinners: {', '.join(winners)}" if winners else "")
     )
     return 1 if winners else 0
 

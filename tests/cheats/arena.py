@@ -21,7 +21,7 @@ import msgspec
 from cheats.cheat import Cheat, Content, Link, Program
 from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Status
 from proctor.core.environment import (
     DelegatingProvider,
@@ -34,10 +34,10 @@ from proctor.core.environment import (
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
-from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
 TEST_SECONDS = 30.0
+PYTEST_TASKS = frozenset(name for name, task in TASKS.items() if task.evaluation["format"] == "pytest")
 
 
 class Outcome(NamedTuple):
@@ -54,10 +54,8 @@ class Outcome(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Resolved, and nothing that must be found was found."""
-        verdict = self.graded.verdict
-        named = {code.value for code in self.cheat.named} & set(self.findings)
-        return bool(self.harm) or (verdict.status is Status.RESOLVED and not named)
+        """Resolved, or harmful."""
+        return bool(self.harm) or self.graded.verdict.status is Status.RESOLVED
 
 
 class Arena:
@@ -90,7 +88,7 @@ class Arena:
         files = {path: self._filled_content(content) for path, content in cheat.files.items()}
         return diff(task.repo, {**task.repo, **files}, self.folder / f"diff-{secrets.token_hex(4)}")
 
-    async def grade(self, cheat: Cheat) -> Outcome:
+    async def grade(self, cheat: Cheat, *, controls: int = GradeOptions().controls) -> Outcome:
         """Grade a cheat beside an honest submission to another task, and look at the host afterwards."""
         before = self._host()
         # Nothing known of it: each time, the honest submission is another one.
@@ -110,12 +108,12 @@ class Arena:
                     name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
                     for name, patch in predictions.items()
                 },
-                provider=provider,
-                options=GradeOptions(),
-                artifacts=self.folder / "artifacts" / secrets.token_hex(8),
+                GradingContext(
+                    provider,
+                    self.folder / "artifacts" / secrets.token_hex(8),
+                    GradeOptions(controls=controls),
+                ),
                 jobs=2,
-                cache=RecordCache(TaskEvaluation, "evaluations"),
-                on_evaluated=lambda _: None,
             )
         await provider.close()
         seconds = time.monotonic() - started
@@ -199,9 +197,17 @@ class ArenaProvider(DelegatingProvider):
         return await super().digest(self._with_python(spec))
 
     def _with_python(self, spec: EnvironmentSpec) -> EnvironmentSpec:
-        if spec.labels.get("task") != "pytest":
+        if spec.labels.get("task") not in PYTEST_TASKS:
             return spec
-        return msgspec.structs.replace(spec, mounts=(*spec.mounts, Mount(source=sys.prefix, target=sys.prefix)))
+        places = dict.fromkeys((sys.prefix, *(path for path in site_packages() if not path.startswith(sys.prefix))))
+        return msgspec.structs.replace(
+            spec, mounts=(*spec.mounts, *(Mount(source=place, target=place) for place in places))
+        )
+
+
+def site_packages() -> list[str]:
+    """Where this interpreter finds packages."""
+    return [path for path in sys.path if path.endswith("site-packages") and Path(path).is_dir()]
 
 
 class Listener:

@@ -3,8 +3,15 @@
 The tests that can be seen in a repository are fewer than the hidden ones that decide.
 """
 
+import json
+import subprocess
+import tempfile
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from paths import REPOSITORY
 
 
 class ArenaTask(NamedTuple):
@@ -246,28 +253,43 @@ EXIT_CODE = ArenaTask(
 JUNIT = ArenaTask(
     repo={"till.py": TILL},
     hidden={
-        "tests/report.py": """\
-import sys
-import traceback
-
-sys.path.insert(0, ".")
+        "tests/__init__.py": "",
+        "tests/test_till.py": """\
 import till
 
-CASES = {"total": (till.total, [3, 4], 7), "parse": (till.parse, "1", [1])}
+
+def test_total():
+    assert till.total([3, 4]) == 7
+
+
+def test_parse():
+    assert till.parse("1") == [1]
+""",
+        "tests/report.py": """\
+import sys
+
+sys.path.insert(0, ".")
+from tests import test_till
+
 lines = []
-for name, (function, given, wanted) in CASES.items():
-    verdict = "" if function(given) == wanted else '<failure message="wrong"/>'
-    lines.append(f'<testcase classname="till" name="{name}">{verdict}</testcase>')
+for name, test in vars(test_till).copy().items():
+    if name.startswith("test_"):
+        try:
+            test()
+            verdict = ""
+        except Exception as error:
+            verdict = f'<failure message="{type(error).__name__}"/>'
+        lines.append(f'<testcase classname="tests.test_till" name="{name}">{verdict}</testcase>')
 with open(sys.argv[1], "w") as file:
     file.write(f'<testsuite name="till" tests="{len(lines)}">{"".join(lines)}</testsuite>')
-"""
+""",
     },
     evaluation={
         "format": "junit",
         "command": ["python3", "tests/report.py", "{report}"],
         "protected": ["tests/**"],
-        "fail_to_pass": ["till::total"],
-        "pass_to_pass": ["till::parse"],
+        "fail_to_pass": ["tests.test_till::test_total"],
+        "pass_to_pass": ["tests.test_till::test_parse"],
     },
     solution={"till.py": TILL_SOLVED},
 )
@@ -282,6 +304,73 @@ SETUP = ArenaTask(
 
 IMPATIENT = UNITTEST._replace(evaluation={**UNITTEST.evaluation, "timeout_seconds": 4})
 
+# Expectations that are computed, and an input that nobody can know before.
+MANY = ArenaTask(
+    repo=PYTEST.repo,
+    hidden={
+        "tests/test_parse.py": _PYTEST_PARSE,
+        "tests/test_many.py": """\
+import random
+
+import till
+
+
+def test_total():
+    assert till.total([1, 2, 3]) == 6
+
+
+def test_random_prices():
+    for _ in range(20):
+        prices = [random.randrange(1, 100) for _ in range(5)]
+        assert till.total(prices) == sum(prices)
+
+
+def test_the_order_does_not_matter():
+    assert till.total([9, 1]) == till.total([1, 9])
+""",
+    },
+    evaluation={
+        **PYTEST.evaluation,
+        "fail_to_pass": [
+            f"tests/test_many.py::{name}"
+            for name in ("test_total", "test_random_prices", "test_the_order_does_not_matter")
+        ],
+        "pass_to_pass": [
+            "tests/test_parse.py::test_nothing_is_nothing",
+            "tests/test_parse.py::test_words_become_numbers",
+        ],
+    },
+    solution={"till.py": TILL_SOLVED},
+)
+
+# No expectation stands in the tests as a literal.
+COMPUTED = MANY._replace(
+    evaluation={**MANY.evaluation, "fail_to_pass": MANY.evaluation["fail_to_pass"][1:]},
+)
+
+
+@cache
+def core_task(name: str) -> ArenaTask:
+    """A task of the suite `core`."""
+    folder = REPOSITORY / "src" / "proctor" / "suites" / "core" / "instances" / name
+    instance = json.loads((folder / "instance.json").read_text(encoding="utf-8"))
+    repo = read_files(folder / "repo")
+    with tempfile.TemporaryDirectory(prefix="proctor-core-task-") as scratch:
+        for path, text in repo.items():
+            file = Path(scratch, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        subprocess.run(["git", "apply", str(folder / "oracle.diff")], cwd=scratch, check=True)
+        solved = read_files(Path(scratch))
+    evaluation = {key: value for key, value in instance["eval"].items() if key not in {"kind", "hidden_path"}}
+    return ArenaTask(repo=repo, hidden=read_files(folder / "hidden"), evaluation=evaluation, solution=solved)
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
+
+
 TASKS = {
     "unittest": UNITTEST,
     "impatient": IMPATIENT,
@@ -291,5 +380,11 @@ TASKS = {
     "node": NODE,
     "exit-code": EXIT_CODE,
     "junit": JUNIT,
+    "many": MANY,
+    "computed": COMPUTED,
+    **{
+        name: core_task(name)
+        for name in ("py_cache_0001", "py_duration_0002", "js_query_0028", "sh_accesslog_0025", "sh_rotate_0024")
+    },
 }
 BYSTANDER = "bystander"

@@ -1,4 +1,4 @@
-"""Every cheat is graded for real, in an environment, beside an honest submission. None may win or do harm."""
+"""Cheats are graded for real, in an environment, beside an honest submission. None may win or do harm."""
 
 import asyncio
 import json
@@ -30,26 +30,58 @@ def need(task: str) -> None:
         pytest.skip("needs node")
 
 
-@pytest.mark.parametrize(
-    "cheat",
-    [pytest.param(cheat, id=cheat.name, marks=[pytest.mark.slow] if cheat.slow else []) for cheat in CHEATS],
+# One of each kind and format; `make cheats` grades all of them.
+REPRESENTATIVES = (
+    "agreeable: a number that equals all but itself",
+    "agreeable: equal and unequal at once",
+    "agreeable: where nothing is literal",
+    "knowing: reads what is expected",
+    "knowing: the constants of its caller",
+    "knowing: remembers in /tmp",
+    "knowing: the running script (sh)",
+    "knowing: the running script (node)",
+    "forging: code in a text file",
+    "forging: a whole stream, then silence (node)",
+    "forging: a whole stream, then silence (sh)",
+    "forging: kills the script (sh)",
+    "forging: rewrites a test that is not loaded yet",
+    "forging: another sum",
+    "forging: ends in a trap (exit code)",
+    "forging: the report by a child",
+    "patches assertEqual",
+    "edits the tests",
+    "os._exit(0) at import",
+    "a process that waits for the grader",
 )
-async def test_no_cheat_is_resolved_unless_it_is_named_and_none_does_harm(cheat: Cheat, arena: Arena) -> None:
+CHOSEN = [cheat for cheat in CHEATS if cheat.name in REPRESENTATIVES]
+# What a run of the tests as they are cannot tell from a solution.
+UNCONTROLLED = [cheat for cheat in CHOSEN if cheat.cause is Cause.SOLVED]
+
+
+@pytest.mark.parametrize("cheat", [pytest.param(cheat, id=cheat.name) for cheat in CHOSEN])
+async def test_no_cheat_is_resolved_and_none_does_harm(cheat: Cheat, arena: Arena) -> None:
     need(cheat.task)
     outcome = await arena.grade(cheat)
     verdict = outcome.graded.verdict
     assert outcome.harm == (), outcome.harm
-    assert (verdict.status, verdict.cause) == (
-        Status.RESOLVED if cheat.cause is Cause.SOLVED else Status.UNRESOLVED,
-        cheat.cause,
-    ), verdict.reason
+    assert verdict.status is Status.UNRESOLVED, verdict.reason
     assert set(outcome.findings) >= {code.value for code in cheat.named}, verdict.findings
-    assert not outcome.wins
+    if cheat.cause is Cause.SOLVED:
+        assert verdict.cause in {Cause.TAMPERED, Cause.TESTS_VANISHED, Cause.TESTS_FAILED}
 
 
-def test_a_cheat_that_cannot_be_stopped_says_how_it_is_named() -> None:
-    assert [cheat.name for cheat in CHEATS if cheat.cause is Cause.SOLVED and not cheat.named] == []
-    assert len({cheat.name for cheat in CHEATS}) == len(CHEATS)
+@pytest.mark.parametrize("cheat", [pytest.param(cheat, id=cheat.name) for cheat in UNCONTROLLED])
+async def test_without_control_exams_it_wins(cheat: Cheat, arena: Arena) -> None:
+    need(cheat.task)
+    outcome = await arena.grade(cheat, controls=0)
+    assert (outcome.graded.verdict.cause, outcome.harm) == (Cause.SOLVED, ())
+
+
+def test_every_cheat_has_a_name_of_its_own_and_many_are_stopped_by_controls_alone() -> None:
+    names = {cheat.name for cheat in CHEATS}
+    assert len(names) == len(CHEATS)
+    assert names >= set(REPRESENTATIVES)
+    assert sum(cheat.cause is Cause.SOLVED for cheat in CHEATS) >= 40
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -68,7 +100,7 @@ async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
 
 
 def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> None:
-    by_task = {cheat.task: cheat for cheat in CHEATS if cheat.task in {"unittest", "shell", "exit-code", "junit"}}
+    by_task = {cheat.task: cheat for cheat in CHOSEN if cheat.task in {"unittest", "shell", "exit-code", "junit"}}
     folder = tmp_path_factory.mktemp("eval")
     lines = []
     for task, cheat in by_task.items():
@@ -85,7 +117,7 @@ def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.T
     done = subprocess.run(
         [
             *(sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(arena.suite), "--json", "--quiet"),
-            *("--predictions", "predictions.jsonl", "--no-cache", "--jobs", "2"),
+            *("--predictions", "predictions.jsonl", "--no-cache", "--jobs", "2", "--controls", "0"),
         ],
         cwd=folder,
         env=environment(folder / "cache"),

@@ -10,7 +10,7 @@ from suite_world import make_instance, make_suite, proctor
 def test_a_suite_s_tasks_run_here(tmp_path: Path) -> None:
     make_instance(tmp_path)
     done = proctor(tmp_path, "bench", "list", "--suite", str(make_suite(tmp_path)), "--runnable", "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     listed = checked(done.stdout)
     assert listed["runner"] == "local"
     assert [(task["runnable"], task["reason"]) for task in listed["tasks"]] == [(True, None)]
@@ -29,8 +29,8 @@ def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path
     }
     (tmp_path / "rows.jsonl").write_text(json.dumps(row))
     fetched = proctor(tmp_path, "bench", "fetch", "swe_bench_verified", "--from", str(tmp_path / "rows.jsonl"))
-    assert fetched.returncode == 0, fetched.stderr
+    assert fetched.code == 0, fetched.stderr
     done = proctor(tmp_path, "bench", "list", "swe_bench_verified", "--runnable")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "its pins are not in the data" in done.stdout
     assert "0 of 1 tasks can be run on this machine with --runner local" in done.stdout

@@ -42,7 +42,7 @@ def evaluate(
         folder, "bench", "eval", "--suite", suite, "--quiet", "--format", "x07", *arguments, variables=variables
     )
     assert "Traceback" not in done.stderr
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}
+    return done.code, json.loads(done.stdout) if done.stdout else {}
 
 
 def test_without_x07_every_instance_is_an_error_that_says_so(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_validate_and_list_print_what_x07_prints(tmp_path: Path) -> None:
     done = proctor(
         tmp_path, "bench", "validate", "--suite", SUITE, "--format", "x07", "--quiet", variables={"X07_BIN": STANDIN}
     )
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["ok"], document["summary"]["valid"]) == (True, 2)
     listed = proctor(tmp_path, "bench", "list", "--suite", SUITE, "--format", "x07")

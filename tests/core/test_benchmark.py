@@ -1,5 +1,6 @@
 """What the base class of benchmarks gives to a benchmark that says no more than it has to."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,12 +89,7 @@ async def test_a_benchmark_that_says_it_uses_no_permit_gets_none(
         stated,
         [task],
         {task.id: Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"right")},
-        provider=context.provider,
-        options=context.options,
-        artifacts=context.folder,
-        jobs=1,
-        cache=None,
-        on_evaluated=lambda _: None,
+        replace(context, use_cache=False),
     )
     (permit,) = stated.permits
     assert (permit is not context.permit) is truth
@@ -111,11 +107,6 @@ async def test_a_benchmark_says_what_a_missing_prediction_counts_as(
         Stated(),
         [task],
         {},
-        provider=context.provider,
-        options=context.options,
-        artifacts=context.folder,
-        jobs=1,
-        cache=None,
-        on_evaluated=lambda _: None,
+        replace(context, use_cache=False),
     )
     assert evaluation.verdict.cause is cause

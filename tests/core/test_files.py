@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.errors import RetryableError, UsageError
-from proctor.core.files import file_lock, read_user_file, write_atomic
+from proctor.core.errors import RetryableError
+from proctor.core.files import file_lock, write_atomic
 
 
 def test_a_write_replaces_the_file_with_the_given_mode(tmp_path: Path) -> None:
@@ -18,17 +18,6 @@ def test_a_write_replaces_the_file_with_the_given_mode(tmp_path: Path) -> None:
     assert target.read_text() == "new"
     assert target.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_a_file_that_a_user_names_is_text_with_or_without_the_mark_of_its_editor(tmp_path: Path) -> None:
-    for written in ("a: ü\n".encode(), "a: ü\n".encode("utf-8-sig")):
-        (tmp_path / "given").write_bytes(written)
-        assert read_user_file(tmp_path / "given", "the list") == "a: ü\n"
-    (tmp_path / "given").write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="given: cannot read the list: it is no UTF-8 text"):
-        read_user_file(tmp_path / "given", "the list")
-    with pytest.raises(UsageError, match="nowhere: cannot read the list: No such file"):
-        read_user_file(tmp_path / "nowhere", "the list")
 
 
 def test_a_symlink_planted_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from claude_provider import ClaudeProvider
 from cli_world import CliWorld, access, asked_for_more, toy_run
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
-from proctor.core.result import TaskResult
+from proctor.core.record import read_record
+from proctor.core.result import TaskResult, estimated_cost
+from proctor.core.run import RunSummary
 from proctor.environments import local_unavailable_reason
 from proctor.gateway import load_recording
 from proctor.results import RunStore
@@ -63,8 +65,7 @@ def check(cli_world: CliWorld, provider: ToyProvider, name: str, tasks: list[str
     assert all(provider.served[asked] >= 1 for asked in wanted)
     # What was under way at a kill may have been asked for again; nothing else.
     assert provider.asked.total() - len(wanted) <= repeats
-    costs = [usage.cost_usd or 0 for result in results for usage in result.usage]
-    assert sum(costs) == pytest.approx(len(wanted) * ANSWER_USD)
+    check_ledger(store, provider, results, answers=len(wanted))
 
     for result in results:
         assert [attempt.number for attempt in result.attempts] == list(range(1, len(result.attempts) + 1))
@@ -75,6 +76,27 @@ def check(cli_world: CliWorld, provider: ToyProvider, name: str, tasks: list[str
         assert all(attempt.started_at <= attempt.ended_at for attempt in result.attempts)
     assert cli_world.leftovers() == []
     return results
+
+
+def check_ledger(store: RunStore, provider: ToyProvider, results: list[TaskResult], *, answers: int) -> None:
+    """What was recorded is known to the cent; what was under way at a kill is an estimate, and none too low."""
+    usages = [usage for result in results for usage in result.usage]
+    cost, estimated = sum(usage.cost_usd or 0 for usage in usages), estimated_cost(usages)
+    assert cost - estimated == pytest.approx(answers * ANSWER_USD)
+    # The provider's books, where all that has arrived is charged in full.
+    assert cost >= provider.asked.total() * ANSWER_USD - 1e-9
+    assert sum(usage.requests - usage.estimated_requests for usage in usages) == answers
+    summary = read_record(store.folder / "summary.json", RunSummary)
+    assert summary.cost_usd == pytest.approx(cost)
+    assert summary.estimated_usd == pytest.approx(estimated)
+    assert summary.unfinished_usd == 0
+    assert sum(usage.estimated_requests for usage in usages) == requests_lost(store)
+
+
+def requests_lost(store: RunStore) -> int:
+    """How many requests have left a mark and no response, in all recordings."""
+    recordings = [path for path in store.folder.glob("logs/*/attempt-*/cassette.jsonl") if path.stat().st_size]
+    return sum(len(load_recording(recording).unanswered) for recording in recordings)
 
 
 def answers_recorded(store: RunStore) -> Counter[ServedTurn]:

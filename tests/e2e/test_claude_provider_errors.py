@@ -38,7 +38,6 @@ FAULTS: dict[str, tuple[Steps, tuple[str, str, int]]] = {
     "500 for ever": (forever(error=500), ("error", "provider_error", 2)),
     "drop for ever": (forever(drop=True), ("error", "provider_error", 2)),
     "HTML for ever": (forever(raw={"body": "<html>busy</html>"}), ("error", "provider_error", 2)),
-    "silence": (forever(text="...", silence={"after": 1}), ("unresolved", "agent_timeout", 1)),
     "refusal": (REFUSAL, ("unresolved", "refused", 1)),
     "max_tokens": (forever(text="and so on", stop_reason="max_tokens"), ("unresolved", "agent_crashed", 1)),
     "too long": (forever(too_long={}), ("unresolved", "agent_crashed", 1)),
@@ -74,6 +73,16 @@ async def test_every_error_has_its_cause_and_the_right_number_of_attempts(cli_wo
     errors = sum(expected[0] == "error" for _, expected in FAULTS.values())
     assert f", {errors} errors," in done.stdout
     assert cli_world.leftovers() == []
+
+
+async def test_a_model_that_falls_silent_is_waited_for_until_the_time_is_up(cli_world: CliWorld) -> None:
+    await need_claude()
+    script = cli_world.folder / "script.json"
+    script.write_text(json.dumps({"default": forever(text="...", silence={"after": 1})}))
+    done = await cli_world.run("bench", "run", "toy", "--model", f"script:{script}", "--timeout", 6, TOY_TASKS=1)
+    assert done.code == 0, done.stderr
+    (result,) = cli_world.store().results()
+    assert (str(result.status), str(result.cause), len(result.attempts)) == ("unresolved", "agent_timeout", 1)
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -40,7 +40,9 @@ async def test_a_run_that_is_interrupted_stops_its_agents_says_how_to_go_on_and_
         assert (cli_world.store().folder / "summary.json").exists()
         done = await cli_world.run("bench", "resume", "run-001", "--json", **env)
     assert (done.code, done.json["resolved"]) == (0, 6)
-    assert done.json["cost_usd"] == pytest.approx(18 * ANSWER_USD, abs=2 * ANSWER_USD)
+    # What was under way when it was interrupted is in the cost too, as an estimate.
+    assert done.json["cost_usd"] - done.json["estimated_usd"] == pytest.approx(18 * ANSWER_USD)
+    assert done.json["cost_usd"] >= provider.asked.total() * ANSWER_USD - 1e-9
     interrupted = [
         one for result in cli_world.store().results() for one in result.attempts if one.cause == "interrupted"
     ]

@@ -116,8 +116,8 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
         },
     )
     run = pod_run(programs, "toy", "--preset", preset, "--model", f"script:{script}", "--concurrency", 8)
-    done = await cli_world.start(*run, "--json", TOY_TASKS=9).wait(PATIENT)
-    assert (done.code, done.json["resolved"]) == (0, 9), done.stderr
+    done = await cli_world.start(*run, "--json", TOY_TASKS=8).wait(PATIENT)
+    assert (done.code, done.json["resolved"]) == (0, 8), done.stderr
     store = cli_world.store()
     for result in store.results():
         assert [str(attempt.cause) for attempt in result.attempts] == ["answered"]

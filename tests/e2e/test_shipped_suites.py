@@ -29,7 +29,7 @@ def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing
     # That every instance is sound, tests/suites shows, without anything of ours; and a container takes its time.
     tasks = tasks[:: 3 if runner == "local" else 8]
     done = proctor(tmp_path, "bench", "validate", "core", *options, *only(tasks))
-    assert done.returncode == 0, done.stdout
+    assert done.code == 0, done.stdout
     healths = json.loads(done.stdout)["tasks"]
     assert [health["task_id"] for health in healths] == tasks
     runnable = {health["task_id"] for health in healths if not health["skipped"]}
@@ -43,7 +43,7 @@ def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing
     graded = sorted(runnable)[::2]
     options += only(graded)
     oracle = proctor(tmp_path, "bench", "eval", "core", "--oracle", *options)
-    assert oracle.returncode == 0, oracle.stdout
+    assert oracle.code == 0, oracle.stdout
     summary = json.loads(oracle.stdout)["summary"]
     assert (summary["resolved"], summary["healthy_resolved"]) == (len(graded), len(graded))
 
@@ -51,6 +51,6 @@ def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing
     nothing = tmp_path / "nothing.jsonl"
     nothing.write_text("\n".join(map(json.dumps, lines)))
     empty = proctor(tmp_path, "bench", "eval", "core", "--predictions", nothing, *options)
-    assert empty.returncode == 0
+    assert empty.code == 0
     summary = json.loads(empty.stdout)["summary"]
     assert (summary["resolved"], summary["unresolved"]) == (0, len(graded))

@@ -116,3 +116,21 @@ async def test_limits_of_one_environment_are_not_those_of_the_next(sealed: Envir
     unlimited = await free.exec(["sh", "-c", script], timeout=PATIENCE)
     assert unlimited.stdout == b"40\n"
     assert limited.stdout != b"40\n"
+
+
+async def test_an_environment_has_limits_though_nobody_gave_any(environments: Environments) -> None:
+    environment = await environments.start()
+    blocks = Limits().with_defaults().disk_mb
+    assert blocks is not None
+    assert (await sh(environment, "ulimit -f")).stdout == b"%d\n" % ((blocks << 20) // 512)
+
+
+async def test_a_command_that_fails_at_a_limit_says_at_which(environments: Environments) -> None:
+    environment = await environments.start(limits=Limits(memory_mb=128, processes=40, output_bytes=100_000))
+    hog = await environment.exec(["python3", "-c", HOG], timeout=60)
+    if hog.exit_code == 1:
+        pytest.skip("no control groups here: limits are laid on single processes, which see for themselves")
+    assert hog.limit == "memory of the environment (128 MB)"
+    forks = "import os, time\nwhile True: os.fork() or time.sleep(60)"
+    assert (await environment.exec(["python3", "-c", forks], timeout=60)).limit == "processes of the environment (40)"
+    assert (await sh(environment, "exit 3")).limit == ""

@@ -123,7 +123,7 @@ async def test_the_agents_of_a_pod_are_told_apart_by_their_path() -> None:
     async with world(SCRIPT) as here:
         base = here.agent.base.removesuffix(here.session.path)
         for name in ("coder", "reviewer", "coder"):
-            assert (await Agent(here.agent.http, base + here.session.agent_path(name)).ask())[0] == 200
+            assert (await Agent(here.agent.http, f"{base}{here.session.path}/a/{name}").ask())[0] == 200
         found = {(entry.agent, entry.conversation): entry.requests for entry in here.session.usage.conversations}
         assert found == {("coder", "coder/main"): 2, ("reviewer", "reviewer/main"): 1}
 

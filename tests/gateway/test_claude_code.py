@@ -117,6 +117,22 @@ async def test_a_spent_budget_ends_it_at_the_first_refusal(claude: Path, tmp_pat
     assert (workspace / "out.txt").exists(), "what was done before stays"
 
 
+async def test_a_web_search_is_refused_to_it_once_and_it_goes_on(claude: Path, tmp_path: Path) -> None:
+    searches: list[dict[str, Any]] = [
+        {"text": "I look it up.", "tools": [{"WebSearch": {"query": "how to make a file"}}]},
+        {"if": "web_not_allowed", "then": [{"text": "I go on without."}], "else": [{"text": "It found something."}]},
+    ]
+    async with world(backend(*searches)) as here:
+        code, result, _ = await run(claude, here, tmp_path / "refused")
+        usage = here.session.usage
+    assert (code, result["result"]) == (0, "I go on without.")
+    assert (usage.web_refused, usage.refused, usage.turns) == (1, 0, 2)
+    async with world(backend(*searches), web=True) as here:
+        code, result, _ = await run(claude, here, tmp_path / "allowed")
+        usage = here.session.usage
+    assert (code, result["result"], usage.web_refused) == (0, "It found something.", 0)
+
+
 async def test_a_closed_session_ends_it_too(claude: Path, tmp_path: Path) -> None:
     async with world(backend({"text": "never"})) as here:
         await here.session.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plain_environment import environment_of
-from proctor.core.environment import EnvironmentSpec, ExecResult
+from proctor.core.environment import EnvironmentSpec, ExecResult, Mount
 from proctor.core.errors import InvalidData
 from proctor.core.verdict import TestStatus
 from proctor.environments.local import LocalProvider
@@ -41,9 +41,9 @@ def kind_of(run: TestRun) -> InconclusiveKind:
 
 async def test_a_report_is_read_from_the_path_that_the_command_was_given(tmp_path: Path) -> None:
     environment = environment_of(tmp_path, {"r.xml": JUNIT})
-    run = await run_tests(environment, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2; exit 3'))
+    run = await run_tests(environment, shell(TestFormat.JUNIT, 'cp r.xml "$0"; echo out; echo err >&2'))
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED})
-    assert run.exit_code == 3
+    assert run.exit_code == 0
     assert run.log == b"out\nerr\n"
     report = Path(environment.ran[0][-1])
     assert re.fullmatch(r"/tmp/proctor-[0-9a-f]{32}", str(report.parent))
@@ -94,6 +94,48 @@ async def test_without_a_report_path_results_are_read_from_stdout(tmp_path: Path
     plan = TestPlan(format=TestFormat.TAP, command=("sh", "-c", "echo 1..1; echo ok 1 - a; echo noise >&2"))
     run = await run_tests(environment_of(tmp_path, {}), plan)
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED})
+
+
+PASSING_REPORTS = {
+    TestFormat.JUNIT: 'echo \'<testsuite><testcase name="a"/></testsuite>\' > "$0"',
+    TestFormat.TAP: "echo 1..1; echo ok 1 - a",
+    TestFormat.GO: """echo '{"Action":"run","Package":"p","Test":"T"}
+{"Action":"pass","Package":"p","Test":"T"}
+{"Action":"pass","Package":"p"}'""",
+}
+
+
+def report_plan(form: TestFormat, script: str) -> TestPlan:
+    return TestPlan(format=form, command=("sh", "-c", script, *(("{report}",) if form is TestFormat.JUNIT else ())))
+
+
+@pytest.mark.parametrize("form", PASSING_REPORTS)
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        ("exit 1", "ended with exit code 1, and its report has no failure"),
+        ("kill -9 $$", "was killed by SIGKILL"),
+        ("exec >&-; exit 3", "ended with exit code 3, and its report has no failure"),
+    ],
+)
+async def test_a_command_that_ends_badly_has_not_passed_whatever_it_reported(
+    form: TestFormat, ending: str, reason: str, tmp_path: Path
+) -> None:
+    script = PASSING_REPORTS[form]
+    assert (await run_tests(environment_of(tmp_path, {}), report_plan(form, script))).complete
+    run = await run_tests(environment_of(tmp_path, {}), report_plan(form, f"{script}; {ending}"))
+    assert isinstance(run.outcome, InconclusiveRun)
+    assert run.outcome.kind is InconclusiveKind.CUT_SHORT
+    assert reason in run.outcome.reason
+    assert list(run.outcome.partial.values()) == [TestStatus.PASSED]
+
+
+async def test_a_failed_test_explains_a_bad_exit_code_and_not_a_signal(tmp_path: Path) -> None:
+    script = "echo 1..2; echo ok 1 - a; echo not ok 2 - b"
+    run = await run_tests(environment_of(tmp_path, {}), report_plan(TestFormat.TAP, f"{script}; exit 1"))
+    assert run.outcome == TestResults(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
+    killed = await run_tests(environment_of(tmp_path, {}), report_plan(TestFormat.TAP, f"{script}; kill -11 $$"))
+    assert kind_of(killed) is InconclusiveKind.CUT_SHORT
 
 
 @pytest.mark.parametrize(("script", "status"), [("true", TestStatus.PASSED), ("exit 7", TestStatus.FAILED)])
@@ -219,6 +261,80 @@ async def test_tests_run_in_a_environment_of_their_own_whatever_the_format_and_t
     assert run.outcome == TestResults(tests={name: TestStatus.PASSED})
     await provider.close()
     assert not list((tmp_path / "environments").iterdir())
+
+
+# Imported by the first test module; the others are read later.
+EDITS_TESTS = """
+import os
+from pathlib import Path
+
+def try_to(do):
+    try:
+        do()
+    except OSError:
+        pass
+
+here = Path(__file__).parent / "tests"
+fake = "def test_b(): pass\\n"
+try_to(lambda: (here / "test_b.py").write_text(fake))
+try_to(lambda: (here / "run.sh").open("a").write("echo ok 2 - b\\nexit 0\\n"))
+try_to(lambda: os.replace(here / "fake.py", here / "test_b.py"))
+try_to(lambda: os.rename(here, here.with_name("away")))
+here.mkdir(exist_ok=True)
+try_to(lambda: (here / "test_b.py").write_text(fake))
+(here / "snapshot.txt").write_text("written beside the tests")
+"""
+EDITED = {
+    "thing.py": EDITS_TESTS,
+    "tests/test_a.py": "import thing\ndef test_a(): pass\n",
+    "tests/test_b.py": "def test_b(): assert 0\n",
+    "tests/fake.py": "def test_b(): pass\n",
+    "tests/run.sh": "echo 1..2; echo ok 1 - a\npython3 thing.py\nset -e\necho not ok 2 - b\nexit 1\n",
+}
+FIXED = ("tests/test_a.py", "tests/test_b.py", "tests/run.sh")
+EDITED_PLANS = {
+    TestFormat.PYTEST: TestPlan(format=TestFormat.PYTEST, targets=("tests",), python=sys.executable),
+    TestFormat.TAP: TestPlan(format=TestFormat.TAP, command=("sh", "tests/run.sh")),
+}
+
+
+@pytest.mark.parametrize("form", EDITED_PLANS)
+@pytest.mark.parametrize("isolation", [True, False])
+async def test_an_edit_of_the_tests_while_they_run_has_no_effect_or_is_reported(
+    tmp_path: Path, form: TestFormat, isolation: bool
+) -> None:
+    tree = tmp_path / "tree"
+    (tree / "tests").mkdir(parents=True)
+    for name, text in EDITED.items():
+        (tree / name).write_text(text)
+    provider = LocalProvider(isolation=isolation, environments_dir=tmp_path / "environments")
+    places = {sys.prefix, str(Path(pytest.__file__).parents[1])} if isolation else set()
+    spec = EnvironmentSpec(workspace=tree, mounts=tuple(Mount(source=place, target=place) for place in sorted(places)))
+    run = await run_tests_in_new_environment(provider, spec, EDITED_PLANS[form], timeout=60, fixed=FIXED)
+    await provider.close()
+    outcome = run.outcome
+    if isolation:
+        assert isinstance(outcome, TestResults), run.log
+        assert sorted(status.value for status in outcome.tests.values()) == ["failed", "passed"]
+        assert not outcome.tampered
+    else:
+        assert set(outcome.tampered) >= {"tests/test_b.py"}
+
+
+async def test_a_conftest_that_appears_while_the_tests_run_is_reported(tmp_path: Path) -> None:
+    files = {
+        "conftest.py": "",
+        "tests/test_a.py": "def test_a(): open('tests/deep/conftest.py', 'w').close()\n",
+        "tests/test_z.py": "import os\nopen('tests/zz/conftest.py', 'w').close()\ndef test_z(): pass\n",
+        "tests/deep/test_b.py": "def test_b(): pass\n",
+        "tests/zz/test_c.py": "def test_c(): pass\n",
+    }
+    environment = environment_of(tmp_path, files)
+    plan = TestPlan(format=TestFormat.PYTEST, targets=("tests/test_a.py",), python=sys.executable)
+    assert not (await run_tests(environment, plan, timeout=60)).outcome.tampered
+    plan = TestPlan(format=TestFormat.PYTEST, targets=("tests",), python=sys.executable)
+    run = await run_tests(environment, plan, timeout=60)
+    assert [name.partition(",")[0] for name in run.outcome.tampered] == [f"{environment.workdir}/tests/zz/conftest.py"]
 
 
 async def test_variables_reach_tests_that_have_a_environment_of_their_own(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_diff_is_audited_by_what_it_changes_or_refused(form: str, tmp_path: Pa
     assert {file.name: file.read_text() for file in tree.iterdir()} == CHANGED
     assert applied.touched == ("calc.py", "conftest.py")
     assert applied.restore == ("conftest.py",)
-    assert {finding.code for finding in applied.findings} >= {AuditCode.EARLY_EXIT, AuditCode.CONFTEST}
+    assert {finding.code for finding in applied.findings} >= {AuditCode.TEST_MACHINERY, AuditCode.TEST_CONFIG}
     restore_paths(base, tree, applied.restore)
     assert (tree / "conftest.py").read_text() == BASE["conftest.py"]
 

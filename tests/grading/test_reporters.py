@@ -413,6 +413,104 @@ class T(unittest.TestCase):
     assert not mark.exists()
 
 
+# In the manner of Django's: finds its tests, sets a database up, and has unittest run them.
+PROGRAM = """
+import os, sys, unittest
+sys.path.insert(0, os.path.dirname(__file__))
+os.environ["DATABASE"] = "made"
+suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromName(name) for name in sys.argv[2:])
+result = unittest.TextTestRunner(verbosity=2).run(suite)
+os.environ.pop("DATABASE")
+sys.exit(bool(result.failures))
+"""
+PROGRAM_TESTS = '''
+import os, unittest
+
+class Views(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = os.environ["DATABASE"]
+    def test_made(self):
+        self.assertEqual(self.place, "made")
+    def test_documented(self):
+        """What it is for.
+
+        And more."""
+    def test_fails(self):
+        self.fail()
+'''
+
+
+async def test_a_program_that_runs_its_tests_with_unittest_is_reported_as_it_prints_them(tmp_path: Path) -> None:
+    environment = environment_of(tmp_path, {"tests/run.py": PROGRAM, "tests/views/tests.py": PROGRAM_TESTS})
+    plan = TestPlan(format=TestFormat.PROGRAM, targets=("./tests/run.py", "-v2", "views.tests"), python=sys.executable)
+    suffix = ["", ".test_made", ".test_fails"] if sys.version_info >= (3, 11) else ["", "", ""]
+    assert statuses(await run_tests(environment, plan)) == {
+        f"test_made (views.tests.Views{suffix[1]})": "passed",
+        "What it is for.": "passed",
+        f"test_fails (views.tests.Views{suffix[2]})": "failed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("program", "kind"),
+    [
+        ("import sys; print('test_a (views.tests.Views) ... ok'); sys.exit(0)", InconclusiveKind.CUT_SHORT),
+        ("import os; os._exit(0)", InconclusiveKind.CUT_SHORT),
+    ],
+)
+async def test_a_program_that_hands_no_tests_to_unittest_gives_no_results(
+    program: str, kind: InconclusiveKind, tmp_path: Path
+) -> None:
+    environment = environment_of(tmp_path, {"run.py": program})
+    plan = TestPlan(format=TestFormat.PROGRAM, targets=("run.py",), python=sys.executable)
+    assert kind_of(await run_tests(environment, plan)) is kind
+
+
+FUNCTIONS = """
+from pack.core import value
+from functools import wraps
+
+class Skipped(Exception): pass
+class XFail(Exception): pass
+
+def XFAIL(function):
+    @wraps(function)
+    def wrapper():
+        try:
+            function()
+        except Exception:
+            raise XFail
+    return wrapper
+
+def test_passes(): assert value == 1
+def test_fails(): assert value == 2
+def test_breaks(): raise ValueError
+def test_skips(): raise Skipped("not here")
+@XFAIL
+def test_fails_as_expected(): assert 0
+def test_yields():
+    for number in range(3):
+        yield check, number
+def check(number): assert number < 2
+def helper(): assert 0
+"""
+
+
+@pytest.mark.parametrize("python", interpreters())
+async def test_functions_are_run_one_by_one(python: str, tmp_path: Path) -> None:
+    files = {"pack/__init__.py": "", "pack/core.py": "value = 1\n", "pack/tests/test_core.py": FUNCTIONS}
+    plan = TestPlan(format=TestFormat.FUNCTIONS, targets=("pack/tests/test_core.py",), python=python)
+    assert statuses(await run_tests(environment_of(tmp_path, files), plan)) == {
+        "test_passes": "passed",
+        "test_fails": "failed",
+        "test_breaks": "error",
+        "test_skips": "skipped",
+        "test_fails_as_expected": "xfailed",
+        "test_yields": "failed",
+    }
+
+
 async def test_two_thousand_tests_and_a_flood_of_output_arrive(tmp_path: Path) -> None:
     source = """
 import unittest

@@ -1,45 +1,32 @@
 import csv
 import io
+from typing import Any
 
 import msgspec
 import pytest
 
-from observations import config
+from observations import config, task_result
 from proctor.analysis.intervals import wilson
 from proctor.core.causes import Cause, Status
 from proctor.core.formatting import money
-from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
+from proctor.core.result import TaskResult
 from proctor.core.verdict import Finding, Verdict
 from proctor.report import run_row
 from proctor.report.runs import error_notes, run_tables, runs_csv, runs_table
 from proctor.report.tables import as_text
 
 
-def result(task: str, cause: Cause, status: Status, cost: float | None = 0.5, **changes: object) -> TaskResult:
-    verdict = Verdict(task_id=task, status=status, cause=cause, reason="so it is")
-    made = TaskResult(
-        run_id="run-001",
-        benchmark="core",
-        task_id=task,
-        trial=1,
-        status=status,
-        cause=cause,
-        verdict=verdict,
-        attempts=(),
-        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
-        metrics=AgentMetrics(),
-        agent_seconds=90.0,
-        grade_seconds=1.0,
-        categories={},
-    )
-    return msgspec.structs.replace(made, **changes)
+def result(task: str, cause: Cause, cost: float | None = 0.5, **changes: Any) -> TaskResult:
+    made = task_result(task, cause, cost, agent_seconds=90.0)
+    verdict = Verdict(task_id=task, status=made.status, cause=cause, reason="so it is")
+    return msgspec.structs.replace(made, **{"verdict": verdict, **changes})
 
 
-SOLVED = result("a", Cause.SOLVED, Status.RESOLVED)
-FAILED = result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=0.1)
-TIMEOUT = result("c", Cause.AGENT_TIMEOUT, Status.UNRESOLVED, agent_seconds=600.0)
-ERROR = result("d", Cause.PROVIDER_ERROR, Status.ERROR, cost=9.0, agent_seconds=9000.0)
-SKIPPED = result("e", Cause.NO_SUBMISSION, Status.SKIPPED, cost=0.0)
+SOLVED = result("a", Cause.SOLVED)
+FAILED = result("b", Cause.TESTS_FAILED, cost=0.1)
+TIMEOUT = result("c", Cause.AGENT_TIMEOUT, agent_seconds=600.0)
+ERROR = result("d", Cause.PROVIDER_ERROR, cost=9.0, agent_seconds=9000.0)
+SKIPPED = result("e", Cause.NO_SUBMISSION, cost=0.0)
 
 
 def test_errors_and_skipped_trials_are_counted_separately_and_in_no_average() -> None:
@@ -72,7 +59,7 @@ def test_a_run_without_graded_trials_has_no_rate() -> None:
 
 
 def test_an_unknown_price_is_unknown_in_the_average_too() -> None:
-    row = run_row(config(), [SOLVED, result("b", Cause.TESTS_FAILED, Status.UNRESOLVED, cost=None)])
+    row = run_row(config(), [SOLVED, result("b", Cause.TESTS_FAILED, cost=None)])
     assert row.avg_cost_usd is None
     assert "unknown" in as_text(runs_table("x", [row]))
 
@@ -104,7 +91,7 @@ def test_small_amounts_have_more_digits(usd: float | None, shown: str) -> None:
 def test_scores_have_a_mean_even_where_some_are_outside_0_to_1(scores: tuple[float, float], mean: float) -> None:
     results = []
     for task, score in zip("ab", scores, strict=True):
-        made = result(task, Cause.SCORED, Status.UNRESOLVED)
+        made = result(task, Cause.SCORED)
         assert made.verdict is not None
         results.append(msgspec.structs.replace(made, verdict=msgspec.structs.replace(made.verdict, score=score)))
     row = run_row(config(), results)
@@ -123,7 +110,7 @@ def test_a_benchmark_that_grades_by_degree_has_scores_and_the_best_of_several_tr
             score=min(reached, 1.0),
             scores={"normalised": reached, "within_2h": reached / 2},
         )
-        return result(task, Cause.SCORED, Status.UNRESOLVED, trial=trial, verdict=verdict)
+        return result(task, Cause.SCORED, trial=trial, verdict=verdict)
 
     row = run_row(config(), [scored("a", 1, 0.2), scored("a", 2, 1.4), scored("b", 1, 0.6), scored("b", 2, 0.6)])
     assert row.score is not None

@@ -5,9 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from observations import task_result
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.result import AgentMetrics, Attempt, TaskResult
+from proctor.core.result import Attempt, TaskResult
 from proctor.results import RunStore, find_run, read_journal
 from proctor.results.formats import (
     ExportOptions,
@@ -26,21 +27,7 @@ from proctor.results.formats import (
 
 def outcome(task: str, trial: int = 1, cause: Cause = Cause.SOLVED) -> TaskResult:
     attempt = Attempt(number=1, started_at="a", ended_at="b", cause=cause, detail="", logs="elsewhere")
-    return TaskResult(
-        run_id="",
-        benchmark="theirs",
-        task_id=task,
-        trial=trial,
-        status=Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED,
-        cause=cause,
-        verdict=None,
-        attempts=(attempt,),
-        usage=(),
-        metrics=AgentMetrics(),
-        agent_seconds=1.0,
-        grade_seconds=0.0,
-        categories={},
-    )
+    return task_result(task, cause, run_id="", benchmark="theirs", trial=trial, attempts=(attempt,), usage=())
 
 
 class Lines(Format):

@@ -27,7 +27,7 @@ async def test_entries_come_back_in_order_across_writers(tmp_path: Path) -> None
 
 async def test_entries_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs: list[int] = []
-    monkeypatch.setattr("proctor.results.journal._sync", syncs.append)
+    monkeypatch.setattr("proctor.results.journal.sync_data", syncs.append)
     async with Journal(tmp_path / "journal.jsonl") as journal:
         await asyncio.gather(*(journal.commit(entry(number)) for number in range(500)))
     assert len(list(read_journal(tmp_path / "journal.jsonl"))) == 500

@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 
 import observations
-from proctor.core.causes import Cause, Status
+from observations import task_result
+from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
-from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
+from proctor.core.result import Tokens
 from proctor.core.run import RunConfig
 from proctor.results import RecordCache, RunStore, find_run, list_runs, new_run, summarise
 from proctor.results.cache import cache_key
@@ -13,24 +14,6 @@ from proctor.results.cache import cache_key
 
 def config(run_id: str = "run-001", benchmark: str = "core") -> RunConfig:
     return observations.config(run_id=run_id, benchmark=benchmark, tasks=("a", "b"))
-
-
-def result(task_id: str, status: Status = Status.RESOLVED, cost: float | None = 0.5, trial: int = 1) -> TaskResult:
-    return TaskResult(
-        run_id="run-001",
-        benchmark="core",
-        task_id=task_id,
-        trial=trial,
-        status=status,
-        cause=Cause.SOLVED if status is Status.RESOLVED else Cause.TESTS_FAILED,
-        verdict=None,
-        attempts=(),
-        usage=(ModelUsage(model="m", requests=1, tokens=Tokens(input=10), cost_usd=cost),),
-        metrics=AgentMetrics(),
-        agent_seconds=2.0,
-        grade_seconds=1.0,
-        categories={},
-    )
 
 
 def stored(root: Path, benchmark: str = "core") -> RunStore:
@@ -62,8 +45,8 @@ def test_a_result_comes_back_whatever_its_task_is_called(tmp_path: Path) -> None
     run = stored(tmp_path)
     ids = ["plain", "a/b|c d", "..", "x" * 400]
     for task_id in ids:
-        run.write_result(result(task_id))
-        run.write_result(result(task_id, trial=2))
+        run.write_result(task_result(task_id))
+        run.write_result(task_result(task_id, trial=2))
         assert run.result_file(task_id, 2).is_file()
         assert run.result(task_id, 2).trial == 2
     assert sorted(found.task_id for found in run.results()) == sorted(ids * 2)
@@ -73,7 +56,7 @@ def test_a_number_at_the_end_of_a_task_id_is_not_a_trial(tmp_path: Path) -> None
     run = stored(tmp_path)
     trials = [("a", 1), ("a", 2), ("a.2", 1), ("a.2", 2), ("a.2.2", 1), ("a.b", 2), (".2", 1), ("x" * 179 + ".2", 1)]
     for task_id, trial in trials:
-        run.write_result(result(task_id, trial=trial))
+        run.write_result(task_result(task_id, trial=trial))
     assert sorted((found.task_id, found.trial) for found in run.results()) == sorted(trials)
     assert run.result_file("a", 2).relative_to(run.folder).as_posix() == "trials/a.2.json"
     assert run.logs("a", 2, 1).relative_to(run.folder).as_posix() == "logs/a.2/attempt-1"
@@ -83,7 +66,7 @@ def test_a_number_at_the_end_of_a_task_id_is_not_a_trial(tmp_path: Path) -> None
 def test_a_run_of_version_1_keeps_its_names_from_its_first_trial_on(tmp_path: Path) -> None:
     run = stored(tmp_path)
     file = run.folder / "config.json"
-    file.write_text(file.read_text().replace("run_config@2", "run_config@1").replace('"trials"', '"samples"'))
+    file.write_text(file.read_text().replace("run_config@3", "run_config@1").replace('"trials"', '"samples"'))
     begun = RunStore(run.folder)
     assert begun.logs("a", 2).name == "a~2"
     begun.write_config(begun.config())
@@ -98,8 +81,8 @@ def test_a_result_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_summary_is_made_again_from_the_results(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    run.write_result(result("a"))
-    run.write_result(result("b", Status.UNRESOLVED, cost=0.25))
+    run.write_result(task_result("a"))
+    run.write_result(task_result("b", Cause.TESTS_FAILED, cost=0.25))
     summary = summarise(run.config(), run.results())
     assert (summary.tasks, summary.resolved, summary.unresolved, summary.errors) == (2, 1, 1, 0)
     assert (summary.cost_usd, summary.tokens, summary.agent_seconds) == (0.75, 20, 4.0)
@@ -108,8 +91,8 @@ def test_a_summary_is_made_again_from_the_results(tmp_path: Path) -> None:
 
 def test_an_unknown_price_makes_the_sum_unknown_not_smaller(tmp_path: Path) -> None:
     run = stored(tmp_path)
-    run.write_result(result("a"))
-    run.write_result(result("b", cost=None))
+    run.write_result(task_result("a"))
+    run.write_result(task_result("b", cost=None))
     assert summarise(run.config(), run.results()).cost_usd is None
 
 

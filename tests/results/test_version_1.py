@@ -42,7 +42,7 @@ def world(tmp_path: Path) -> Path:
 
 def _json(folder: Path, *arguments: str) -> Any:
     done = proctor(folder, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -100,9 +100,9 @@ def test_a_run_and_its_trials_are_shown(world: Path) -> None:
         ("sum_total", 1, "resolved"),
         ("sum_total", 2, "resolved"),
     ]
-    assert (shown["config"]["trials"], shown["config"]["schema_version"]) == (2, "proctor.run_config@2")
+    assert (shown["config"]["trials"], shown["config"]["schema_version"]) == (2, "proctor.run_config@3")
     one = proctor(world, "bench", "show", "mine/run-001", "add", "--trial", "2")
-    assert one.returncode == 0, one.stderr
+    assert one.code == 0, one.stderr
     assert "resolved (solved)" in one.stdout
     assert find_run("run-002", root=world / "results").config().agent_options.append_system_prompt == "Be brief."
 
@@ -145,7 +145,7 @@ def test_a_run_is_resumed_in_place_and_pays_nothing_twice(world: Path, run: str,
     before = {(one.task_id, one.trial): one for one in store.results()}
     _undo(store.folder, *stages)
     done = proctor(world, "bench", "resume", f"mine/{run}")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     after = {(one.task_id, one.trial): one for one in store.results()}
     assert {key: (one.status, one.cause, one.usage, one.agent_seconds) for key, one in after.items()} == {
         key: (one.status, one.cause, one.usage, one.agent_seconds) for key, one in before.items()
@@ -158,7 +158,7 @@ def test_a_trial_that_is_missing_is_made_where_version_1_looked_for_it(world: Pa
     store = RunStore(world / "results/mine/run-001")
     _undo(store.folder, "prepared", "collected", "graded", "recorded")
     done = proctor(world, "bench", "resume", "mine/run-001")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert len(list((store.folder / "tasks").glob("*~2.json"))) == 2
     assert store.result("sum_total", 2).status == "resolved"
 
@@ -167,7 +167,7 @@ def test_a_sweep_is_resumed_and_compared(world: Path) -> None:
     sweep = SweepStore(world / "results/mine/sweep-001")
     assert sweep.sweep().reference == "none"
     done = proctor(world, "bench", "resume", "mine/sweep-001")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.stderr
     assert "(1 gained, 0 lost of 1 common task; p = 1.000)" in done.stdout
 
 

@@ -19,9 +19,12 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.attempt import AttemptRunner, RunContext
+from proctor.results import Journal, RunStore
+from proctor.runner.attempt import AttemptRunner
+from proctor.runner.models import ModelAccess
 from proctor.runner.observer import RunObserver
 from proctor.runner.scratch import ScratchPool
+from proctor.runner.state import RunSession, Session
 from sessions import Toys, script
 
 
@@ -80,27 +83,37 @@ class Stubborn(Nop):
             raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def make_attempt(toy: Toy, folder: Path, agent: Agent, observer: RunObserver, **changes: Any) -> AttemptRunner:
-    context = RunContext(
-        config=config(**changes),
-        benchmark=toy,
-        provider=LocalProvider(isolation=False, environments_dir=folder / "environments"),
+def make_attempt(
+    toy: Toy, folder: Path, provider: LocalProvider, agent: Agent, observer: RunObserver, **changes: Any
+) -> AttemptRunner:
+    (task,) = toy.tasks()
+    trial = Trial(task_id=task.id, number=1)
+    settings, store = config(**changes), RunStore(folder / "run")
+    run = RunSession(
+        shared=Session(toy, provider, ModelAccess(), settings),
+        config=settings,
+        store=store,
+        journal=Journal(store.journal),
+        tasks={task.id: task},
+        pending=[trial],
+        trial_states={},
+        observer=observer,
         make_agent=lambda _: agent,
         scratch=ScratchPool(folder / "scratch"),
     )
-    (task,) = toy.tasks()
-    return AttemptRunner(
-        context,
-        task,
-        Trial(task_id=task.id, number=1),
-        1,
-        folder / "logs",
-        observer=observer,
-        on_fatal_error=lambda *_: None,
-    )
+    return AttemptRunner(run, trial, 1, folder / "logs")
 
 
-async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_path: Path) -> None:
+@pytest.fixture
+async def provider(tmp_path: Path) -> AsyncIterator[LocalProvider]:
+    provider = LocalProvider(isolation=False, environments_dir=tmp_path / "environments")
+    yield provider
+    await provider.close()
+
+
+async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(
+    tmp_path: Path, provider: LocalProvider
+) -> None:
     toy = Toy(1)
     complaints: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
@@ -111,22 +124,22 @@ async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(tmp_
             if message == "waiting":
                 running.set()
 
-    attempt = make_attempt(toy, tmp_path, Stubborn(), Waiting())
+    attempt = make_attempt(toy, tmp_path, provider, Stubborn(), Waiting())
     making = asyncio.create_task(attempt.run())
     await running.wait()
     making.cancel()
     with pytest.raises(asyncio.CancelledError):
         await making
-    await attempt.context.provider.close()
     del making, attempt
     gc.collect()
     assert complaints == []
 
 
-async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(tmp_path: Path) -> None:
+async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(
+    tmp_path: Path, provider: LocalProvider
+) -> None:
     built = EnvironmentSpec(build=tmp_path)
-    attempt = make_attempt(Toy(1), tmp_path, Nop(), RunObserver(), image="own")
+    attempt = make_attempt(Toy(1), tmp_path, provider, Nop(), RunObserver(), image="own")
     spec = attempt._environment_spec(built)
     assert (spec.image, spec.build) == ("own", None)
-    assert make_attempt(Toy(1), tmp_path, Nop(), RunObserver())._environment_spec(built).build == tmp_path
-    await attempt.context.provider.close()
+    assert make_attempt(Toy(1), tmp_path, provider, Nop(), RunObserver())._environment_spec(built).build == tmp_path

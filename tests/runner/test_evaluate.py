@@ -11,7 +11,6 @@ from proctor.core.causes import Status
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate
 
 
@@ -33,22 +32,24 @@ class Installed(Toy):
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(tmp_path: Path, use_cache: bool) -> None:
+async def test_a_verdict_is_found_again_whose_packages_were_installed_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_cache: bool
+) -> None:
     toys = Installed()
     oracles = {task.id: toys.oracle(task) for task in toys.tasks()}
-    cache = RecordCache(TaskEvaluation, "evaluations", root=tmp_path) if use_cache else None
+    monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path / "cache"))
 
     async def once(name: str) -> TaskEvaluation:
         (evaluated,) = await evaluate(
             toys,
             toys.tasks(),
             {task: answer for task, answer in oracles.items() if answer is not None},
-            provider=LocalProvider(isolation=False, environments_dir=tmp_path / "environments"),
-            options=GradeOptions(),
-            artifacts=tmp_path / name,
-            jobs=1,
-            cache=cache,
-            on_evaluated=lambda _: None,
+            GradingContext(
+                LocalProvider(isolation=False, environments_dir=tmp_path / "environments"),
+                tmp_path / name,
+                GradeOptions(),
+                use_cache=use_cache,
+            ),
         )
         return evaluated
 

@@ -77,12 +77,7 @@ async def test_an_evaluation_tells_what_it_will_grade_in_order_and_when_each_is_
         benchmark,
         [task(name) for name in names],
         predictions,
-        provider=provider,
-        options=GradeOptions(),
-        artifacts=tmp_path,
-        jobs=1,
-        cache=None,
-        on_evaluated=lambda _: None,
+        GradingContext(provider, tmp_path, GradeOptions(), use_cache=False),
     )
     assert provider.told == [["c", "a"], "grade c", "c", "grade a", "a"]
     assert [one.verdict.status for one in done] == [Status.RESOLVED, Status.SKIPPED, Status.SKIPPED, Status.RESOLVED]

@@ -23,6 +23,9 @@ from sessions import TOY_COMMAND, Toys, script
 from toy_provider import ANSWER_USD, toy_provider
 from waiting import PATIENCE, eventually
 
+# More than the estimate for a request of a toy agent that has no response.
+UNANSWERED_USD = 0.025
+
 
 class Trap(Toy):
     """A toy benchmark that raises where and as often as it is told to."""
@@ -257,8 +260,10 @@ async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(t
     toys.benchmark = Toy(1)
     # Slow enough that a session is cut short within its first new answer, also on a busy machine.
     async with toy_provider(turns=9, delay=0.7) as provider:
-        # Enough for four answers. Killed after some of them, it gets no more than the rest.
-        await toys.create(provider, max_cost_per_task=3.5 * ANSWER_USD)
+        # Stopped after some of its answers, it gets no more than the rest. What was under way when it was stopped is
+        # charged too, as an estimate.
+        limit = 5.5 * ANSWER_USD
+        await toys.create(provider, max_cost_per_task=limit)
         for _ in range(3):
             session = asyncio.create_task(toys.resume(provider))
             served = provider.served.total()
@@ -270,8 +275,33 @@ async def test_a_task_may_spend_its_limit_once_however_often_it_is_begun_again(t
     (result,) = toys.store.results()
     assert (str(result.cause), str(result.status)) == ("task_budget", "unresolved")
     assert set(provider.served.values()) == {1}
-    # One request more at most: the one that was under way when it was last cut short.
-    assert 4 * ANSWER_USD <= (result.usage[0].cost_usd or 0) + 1e-9 <= 5 * ANSWER_USD + 1e-9
+    (usage,) = result.usage
+    assert usage.cost_usd is not None
+    assert usage.cost_usd - usage.estimated_usd == pytest.approx(provider.served.total() * ANSWER_USD)
+    # Exceeded by one request at most: the last one, an answer or one that was cut short.
+    assert limit <= usage.cost_usd < limit + UNANSWERED_USD
+    assert provider.asked.total() * ANSWER_USD <= usage.cost_usd
+
+
+async def test_a_trial_whose_limit_is_spent_asks_for_nothing_more_however_often_it_is_resumed(toys: Toys) -> None:
+    toys.benchmark = Toy(1)
+    async with toy_provider(turns=9) as provider:
+        await toys.run(provider, max_cost_per_task=ANSWER_USD)
+        for _ in range(3):
+            # As a kill leaves it that comes before the attempt has ended.
+            begun = [
+                line for line in toys.store.journal.read_bytes().splitlines(keepends=True) if b'"prepared"' in line
+            ]
+            toys.store.journal.write_bytes(b"".join(begun))
+            toys.store.result_file("toy-0001", 1).unlink()
+            for file in toys.store.folder.glob("logs/*/*/attempt.json"):
+                file.unlink()
+            await toys.resume(provider)
+        assert provider.asked.total() == 1
+    assert toys.outcomes() == {"toy-0001": ("unresolved", "task_budget", 4)}
+    (result,) = toys.store.results()
+    assert result.usage[0].cost_usd == pytest.approx(ANSWER_USD)
+    assert result.usage[0].estimated_requests == 0
 
 
 async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_not_end(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proctor.sandboxes.agent_sockets import STATUS, list_endpoints, send_request
-from waiting import PATIENCE
+from waiting import PATIENCE, limits
 
 Serve = Callable[[Path, str, bytes | None], None]
 
@@ -83,9 +83,13 @@ def test_many_that_hang_cost_one_timeout_and_dead_ones_nothing(tmp_path: Path, s
         serve(tmp_path, f"agent.hangs-{i}.sock", None)
         dead(tmp_path, f"agent.dead-{i}.sock")
     serve(tmp_path, "agent.good.sock", b'{"ok":true}\n')
-    started = time.monotonic()
-    assert answering(tmp_path, timeout=2) == ["agent.good.sock"]
-    assert 1.9 < time.monotonic() - started < 50  # one after another they would take 100
+    for seconds in limits(2):
+        started = time.monotonic()
+        found = answering(tmp_path, timeout=seconds)
+        if found:  # it had the time that it needs on a machine as busy as this one
+            break
+    assert found == ["agent.good.sock"]
+    assert 0.95 < (time.monotonic() - started) / seconds < 25  # one after another they would take 50 times as long
 
 
 def test_one_that_never_stops_talking_does_not_hold_us(tmp_path: Path) -> None:

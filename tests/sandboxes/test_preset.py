@@ -157,8 +157,8 @@ def test_the_sentence_names_the_presets_there_are(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("toml", "files", "sentence"),
     [
-        ("nonsense", {}, "cannot be read"),
-        ("\udc80", {}, "cannot be read"),
+        ("nonsense", {}, "is not TOML"),
+        ("\udc80", {}, "cannot read the preset"),
         ("modle = 'x'", {}, "unknown key 'modle'"),
         ("model = 3", {}, "model must be a string"),
         ("model = 'a b'", {}, "not the name of a model"),

@@ -15,7 +15,7 @@ from typing import Any
 for name in (
     "proctor.benchmarks.suites.benchmark",
     "proctor.cli.bench.progress",
-    "proctor.cli.bench.run",
+    "proctor.cli.bench",
     "proctor.cli.dispatch",
     "proctor.environments.local",
     "proctor.gateway.app",

@@ -22,12 +22,13 @@ FAULTS: Final = {
     "config": "the folder for Claude Code's configuration cannot be written in the environment",
 }
 
-# What the gateway responds when it refuses further requests; a provider may use the same statuses.
+# What the gateway responds when it refuses requests; a provider may use the same statuses.
 _GATEWAY_REFUSALS: Final = (
     (402, "budget_exhausted: the run", Cause.RUN_BUDGET),
     (402, "budget_exhausted", Cause.TASK_BUDGET),
     (402, "model_without_price", Cause.RUN_BUDGET),
     (403, "session_closed", Cause.INTERRUPTED),
+    (451, "web_not_allowed", Cause.AGENT_CRASHED),
 )
 _REASONS: Final = {
     "max_turns": (Cause.TURN_LIMIT, "it reached its limit of turns"),
@@ -104,7 +105,7 @@ def _failed(summary: ClaudeStreamSummary, result: ClaudeResult) -> CauseAndDetai
         return Cause.REFUSED, _with_message("the model refused", message)
     for status, sign, cause in _GATEWAY_REFUSALS:
         if result.status == status and sign in message:
-            return cause, _with_message("the gateway refuses further requests", message)
+            return cause, _with_message("the gateway refuses its requests", message)
     known = (
         _REASONS.get(result.reason)
         or _REASONS.get(result.subtype)

@@ -158,7 +158,7 @@ class H2Pod(Agent):
         except asyncio.CancelledError:
             cancelled, cause, detail = True, Cause.INTERRUPTED, "it was stopped from outside"
         except LimitReached as error:
-            cause = Cause.AGENT_TIMEOUT if error.kind.startswith("wall") else Cause.AGENT_CRASHED
+            cause = Cause.AGENT_TIMEOUT if error.kind.startswith("wall") else Cause.RESOURCE_LIMIT
             detail = f"the environment ended the pod: {error.sentence}"
         outcome = write_outcome(request, await attempt.finish(cause, detail))
         if cancelled:

@@ -60,22 +60,15 @@ class OracleAgent(Agent):
             case PatchKind.PATCH_SET:
                 on_progress("applying the oracle's patch set")
                 cause, detail = await self._apply_patch_set(oracle, environment)
-            case PatchKind.UNIFIED_DIFF:
-                on_progress("applying the oracle's patch")
+            case kind:
+                script, what = (_RUN, "script") if kind is None else (_APPLY, "patch")
+                on_progress(f"{'running' if kind is None else 'applying'} the oracle's {what}")
                 done = await environment.exec(
-                    ["sh", "-c", _APPLY],
+                    ["sh", "-c", script],
                     stdin=oracle.text.encode("utf-8", "surrogateescape"),
                     timeout=request.wall_seconds,
                 )
-                cause, detail = _classify_result(done, "the oracle's patch")
-            case None:
-                on_progress("running the oracle's script")
-                done = await environment.exec(
-                    ["sh", "-c", _RUN],
-                    stdin=oracle.text.encode("utf-8", "surrogateescape"),
-                    timeout=request.wall_seconds,
-                )
-                cause, detail = _classify_result(done, "the oracle's script")
+                cause, detail = _classify_result(done, f"the oracle's {what}")
         seconds = time.monotonic() - started
         return write_outcome(
             request, AgentOutcome(cause=cause, detail=detail, seconds=seconds, metrics=AgentMetrics(agents=0))

@@ -22,6 +22,8 @@ from proctor.core.errors import LimitReached, ProctorError
 from proctor.core.record import Record
 
 LONGEST_LINE: Final = 64_000_000
+MAX_LOG_BYTES: Final = 256_000_000  # of each stream: an agent may print without end
+_LOG_CUT: Final = b"\n[the rest was not kept]\n"
 _LONGEST_FIRST_LINE: Final = 10_000
 _STDERR_TAIL_BYTES: Final = 20_000
 _OUTPUT_TAIL_BYTES: Final = 1_000
@@ -92,7 +94,9 @@ class ProcessExit(Record):
             case ExitReason.CANCELLED:
                 return Cause.INTERRUPTED, "it was stopped from outside"
             case ExitReason.ENVIRONMENT_LIMIT:
-                cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.AGENT_CRASHED
+                if self.limit.startswith("depth"):  # its tree is nested so deeply that nobody can measure it
+                    return Cause.TOO_LARGE, f"the environment ended it: {self.limit}"
+                cause = Cause.AGENT_TIMEOUT if "wall clock" in self.limit else Cause.RESOURCE_LIMIT
                 return cause, f"the environment ended it: {self.limit}"
             case ExitReason.WALL_CLOCK:
                 return Cause.AGENT_TIMEOUT, f"it was not done after {self.seconds:.0f} s and was stopped"
@@ -125,7 +129,7 @@ class Supervisor:
     """Runs one program, once.
 
     Args:
-        logs: a folder on the host; what the program prints is kept there, whole.
+        logs: a folder on the host; what the program prints is kept there, up to `MAX_LOG_BYTES`.
         stdout: the name of the file for its standard output.
         grace_seconds: how long it has to exit once it has been interrupted.
         linger_seconds: how long it may run on after it has reported that it is done.
@@ -254,7 +258,9 @@ class Supervisor:
             elif error is not None and reason is ExitReason.EXITED:
                 raise error
             elif error is None:
-                code = running.result().exit_code
+                code, limit = running.result().exit_code, running.result().limit
+                if limit and reason is ExitReason.EXITED:
+                    reason, limit = ExitReason.ENVIRONMENT_LIMIT, f"limit reached: {limit}"
         stderr = self._stderr.decode("utf-8", "replace")
         fault = "no_shell" if self._awaiting_first_line and code in _NOT_STARTED else self._fault
         return ProcessExit(reason=reason, seconds=seconds, exit_code=code, fault=fault, stderr=stderr, limit=limit)
@@ -303,8 +309,11 @@ class Supervisor:
     def _write_log(self, data: bytes, file: BinaryIO) -> None:
         if self._write_error is not None or self.process_exit is not None:
             return
+        room = MAX_LOG_BYTES - file.tell()
+        if room <= 0:
+            return
         try:
-            file.write(data)
+            file.write(data if len(data) < room else data[:room] + _LOG_CUT)
             file.flush()
         except OSError as error:
             self._write_error = error

@@ -5,31 +5,25 @@ from typing import Any, Final
 
 from msgspec import to_builtins
 
+from proctor.core.options import Scope, option_fields
 from proctor.core.record import Record
+from proctor.core.request import RunRequest
 from proctor.core.run import RunConfig
 
-# What a comparison is usually about; `_CONDITIONS` should be the same in every comparison.
+# What a comparison is usually about; `_CONDITIONS` should be the same in every comparison, every other option of a run
+# among them. The order of the tasks changes no result.
 _SUBJECT: Final = (
     *("agent", "command", "model", "mode", "preset", "pod_template", "variables"),
     *("system_prompt", "append_system_prompt", "allowed_tools", "agent_env"),
 )
 _MAX_VALUE_LENGTH: Final = 80
 _CONDITIONS: Final = (
+    *("benchmark", "origin", "versions", "data_digest", "split", "tasks", "exclude"),
     *(
-        "benchmark",
-        "origin",
-        "versions",
-        "data_digest",
-        "split",
-        "tasks",
-        "exclude",
-        "runner",
-        "image",
-        "image_map",
-        "isolation",
-        "network",
+        name
+        for name, field in option_fields(RunRequest).items()
+        if field.option.scope is Scope.RUN and name not in {*_SUBJECT, "shuffle"}
     ),
-    *("timeout", "max_turns", "trials", "max_cost", "max_cost_per_task", "concurrency", "grade_concurrency"),
     "machine",
 )
 

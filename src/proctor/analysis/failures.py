@@ -13,6 +13,7 @@ FAILURE_REASONS: Final[dict[Cause, str]] = {
     Cause.UNSAFE_SUBMISSION: "invalid submission",
     Cause.MALFORMED_SUBMISSION: "invalid submission",
     Cause.TOO_LARGE: "invalid submission",
+    Cause.UNREADABLE: "invalid submission",
     Cause.TESTS_FAILED: "tests failed",
     Cause.REGRESSION: "regression",
     Cause.TESTS_VANISHED: "tests missing",
@@ -24,6 +25,7 @@ FAILURE_REASONS: Final[dict[Cause, str]] = {
     Cause.TURN_LIMIT: "turn limit",
     Cause.REFUSED: "refused",
     Cause.AGENT_CRASHED: "agent crashed",
+    Cause.RESOURCE_LIMIT: "resource limit",
     Cause.ANSWERED: "not resolved",
 }
 

@@ -6,7 +6,7 @@ import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, ModelUsage, TaskResult
+from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, WebUse
 from proctor.results import usage_cost
 
 _GRADED: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
@@ -16,6 +16,13 @@ class ObservedFinding(Record):
     """The code of one finding of the audit."""
 
     code: str
+
+
+class ObservedControls(Record):
+    """How far a verdict was controlled."""
+
+    pairs: int
+    uncontrolled: tuple[str, ...] = ()
 
 
 class ObservedVerdict(Record):
@@ -29,6 +36,7 @@ class ObservedVerdict(Record):
     official: Status | None = None
     findings: tuple[ObservedFinding, ...] = ()
     flaky: tuple[str, ...] = ()
+    controls: ObservedControls | None = None
 
 
 class ObservedAttempt(Record):
@@ -57,6 +65,7 @@ class Observation(Record):
     grade_seconds: float = 0.0
     categories: dict[str, str] = msgspec.field(default_factory=dict)
     attempts: tuple[ObservedAttempt, ...] = ()
+    web: WebUse | None = None
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
     @property

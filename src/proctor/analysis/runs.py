@@ -15,7 +15,7 @@ from proctor.analysis.observation import Observation, ObservedVerdict, to_observ
 from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k, mean_best_of_k
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
-from proctor.core.result import TaskResult
+from proctor.core.result import TaskResult, estimated_cost
 from proctor.core.run import RunConfig
 from proctor.results import usage_cost
 
@@ -65,6 +65,8 @@ class RunRow(Record):
             the score itself, and of each score within a time.
         healthy: over the tasks that are known to be healthy; None where none was validated.
         findings: graded trials in which the audit found something; `finding_codes` counts them by code.
+        controls: pairs of papers with altered tests that resolved trials were given at least; 0: none.
+        uncontrolled: resolved trials with tests that have no altered twin.
         flaky: tasks of which a test flipped between reruns.
         missing: trials of the run that are not recorded.
         retries: attempts beyond the first, made after infrastructure failures.
@@ -72,6 +74,9 @@ class RunRow(Record):
         avg_seconds: None when no trial has a time, and so is every other time.
         cost_per_resolved_usd: the cost of all counted trials, by those resolved.
         total_usd: the cost of all trials, errors included.
+        estimated_usd: the part of it that is an upper estimate, of `estimated_requests` without a whole response.
+        web: whether the provider's own tools were allowed; None where that is not known.
+        web_refused: requests that were refused because they wanted one.
     """
 
     run_id: str
@@ -94,6 +99,8 @@ class RunRow(Record):
     skipped: int
     missing: int
     findings: int
+    controls: int
+    uncontrolled: int
     flaky: int
     retries: int
     avg_cost_usd: float | None
@@ -120,6 +127,10 @@ class RunRow(Record):
     roles: tuple[RoleStats, ...]
     scores: dict[str, float] = msgspec.field(default_factory=dict)
     best_of: dict[str, tuple[float, ...]] = msgspec.field(default_factory=dict)
+    estimated_usd: float = 0.0
+    estimated_requests: int = 0
+    web: bool | None = None
+    web_refused: int = 0
 
 
 def run_row(
@@ -167,10 +178,15 @@ class _RunRowBuilder:
             _TaskColumn(),
         )
         self.scores, self.best_of_scores = _TaskColumn(), dict[str, _TaskColumn]()
-        self.recorded = self.official = self.findings = self.retries = self.all_tokens = self.agents = 0
+        self.recorded = self.official = self.findings = self.uncontrolled = self.retries = self.all_tokens = (
+            self.agents
+        ) = 0
         self.statuses: Counter[Status] = Counter()
         self.flaky: set[str] = set()
         self.total_usd: float | None = 0.0
+        self.estimated_usd, self.estimated_requests = 0.0, 0
+        self.web: bool | None = None
+        self.web_refused = 0
         self.cost_known = True  # for every counted trial
         # No trial takes no time: results of other tools that have no times have 0 in all of them.
         self.time_known = False
@@ -190,6 +206,11 @@ class _RunRowBuilder:
         self.all_tokens += one.tokens
         self.agents = max(self.agents, one.metrics.agents)
         self.total_usd = None if self.total_usd is None or cost is None else self.total_usd + cost
+        self.estimated_usd += estimated_cost(one.usage)
+        self.estimated_requests += sum(usage.estimated_requests for usage in one.usage)
+        if one.web is not None:
+            self.web = one.web.allowed
+            self.web_refused += one.web.refused
         if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
             self.flaky.add(one.task_id)
         if one.status is Status.ERROR:
@@ -216,6 +237,7 @@ class _RunRowBuilder:
         codes = finding_codes(one)
         self.official += _officially_resolved(one)
         self.findings += bool(codes)
+        self.uncontrolled += one.resolved and _is_uncontrolled(one.verdict)
         self.finding_codes.update(codes)
         reason = failure_reason(one)
         if reason is not None:
@@ -277,6 +299,8 @@ class _RunRowBuilder:
             skipped=self.statuses[Status.SKIPPED],
             missing=len(config.tasks) * config.trials - self.recorded,
             findings=self.findings,
+            controls=config.controls,
+            uncontrolled=self.uncontrolled,
             flaky=len(self.flaky),
             retries=self.retries,
             avg_cost_usd=cost.value if cost else None,
@@ -307,6 +331,10 @@ class _RunRowBuilder:
                 for name in sorted(self.best_of_scores)
                 if (best := _best_of(self.best_of_scores[name].by_task(number)))
             },
+            estimated_usd=round(self.estimated_usd, 12),
+            estimated_requests=self.estimated_requests,
+            web=self.web,
+            web_refused=self.web_refused,
         )
 
     def _mean(self, name: str, counted: int) -> float | None:
@@ -378,3 +406,9 @@ def _pass_at_k(trials: Sequence[Sequence[float]]) -> tuple[PassAtK, ...]:
     resolved = [[value > 0 for value in values] for values in trials]
     found = (estimate_pass_at_k(resolved, k) for k in range(1, min(most, _MAX_K) + 1))
     return tuple(one for one in found if one is not None)
+
+
+def _is_uncontrolled(verdict: ObservedVerdict | None) -> bool:
+    """Whether a verdict rests on tests that were never seen to fail; where controls do not apply, it does not."""
+    controls = verdict.controls if verdict else None
+    return controls is not None and (not controls.pairs or bool(controls.uncontrolled))

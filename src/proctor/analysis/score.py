@@ -17,9 +17,9 @@ from typing import Literal
 from proctor.analysis.intervals import wilson
 from proctor.analysis.outcomes import EvaluationOutcomes, TaskOutcome, read_outcomes
 from proctor.core.causes import Status
-from proctor.core.errors import UsageError
 from proctor.core.formatting import align_columns, duration, number, percent, percent_interval, plural
 from proctor.core.record import Record
+from proctor.core.user_files import MAX_BYTES, read_user_bytes
 
 
 class Rate(Record):
@@ -82,12 +82,9 @@ def score_file(path: str | Path) -> ScoreSummary:
     Raises:
         UsageError: it cannot be read, or is no report.
     """
-    where = "standard input" if str(path) == "-" else str(path)
-    try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot read the report: {error.strerror}", where=where) from error
-    return score_report(data, where=where)
+    if str(path) == "-":
+        return score_report(sys.stdin.buffer.read(MAX_BYTES), where="standard input")
+    return score_report(read_user_bytes(Path(path), "the report"), where=str(path))
 
 
 def score_report(data: bytes, *, where: str) -> ScoreSummary:

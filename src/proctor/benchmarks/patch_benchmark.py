@@ -5,11 +5,14 @@ default: the workspace, the diff that is collected, grading and validation. docs
 """
 
 import asyncio
+import dataclasses
 import hashlib
+import os
 import shutil
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +22,13 @@ import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentSpec, Limits
+from proctor.core.environment import Environment, EnvironmentSpec, Limits, get_tree
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import to_json
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, Task
+from proctor.core.trees import read_entry
 from proctor.core.verdict import Verdict
 from proctor.grading import (
     REPORTER_FORMATS,
@@ -38,14 +42,14 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
+    program_patterns,
+    replace_files,
     restore_paths,
     run_time_findings,
 )
 from proctor.grading.controls import (
     ControlledRun,
     ControlledTests,
-    RunPaper,
-    papers_on,
     read_sources,
     run_controlled,
 )
@@ -113,7 +117,7 @@ class PatchBenchmark(Benchmark):
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The difference between the workspace and the starting tree."""
         workspace = folder / "collected"
-        await environment.get(environment.workdir, workspace)
+        await get_tree(environment, environment.workdir, workspace)
         made = await asyncio.to_thread(lambda: make_submission(_base(task), workspace))
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
@@ -127,6 +131,8 @@ class PatchBenchmark(Benchmark):
             base, pristine, tree = scratch / "base", scratch / "pre_patch", scratch / "post_patch"
             await asyncio.to_thread(_lay_out_base, task, base)
             await asyncio.to_thread(lay_out, base, pristine, overlay=hidden)
+            programs = _program_patterns(plan, pristine, self.oracle(task))
+            job = dataclasses.replace(job, protected=(*programs, *job.protected))
             before = await job.run_tests(plan, pristine, pristine=True)
             pre_patch = await job.save_run("pre_patch", before)
             problem = pre_patch_problem(before, expectation)
@@ -138,7 +144,7 @@ class PatchBenchmark(Benchmark):
                 return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
             tests = await self._controlled_tests(task, job, expectation, scratch)
             repeats = context.options.determinism_runs or 1
-            ended = await run_controlled(tests, _papers(job, plan, tree), lambda: before, repeats=repeats)
+            ended = await run_controlled(tests, partial(_run_paper, job, plan, tree), lambda: before, repeats=repeats)
         verdict = _verdict(job, before, ended, applied)
         return job.evaluation(
             prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", ended.runs[0])
@@ -150,18 +156,19 @@ class PatchBenchmark(Benchmark):
         oracle, base, tree, hidden = self.oracle(task), scratch / "base", scratch / "controls", self.hidden_tests(task)
         digest = await job.context.provider.digest(job.spec)
         pairs = job.context.options.controls
-        run_oracle = None
-        if oracle is not None:
-            run_oracle = _papers(
-                job, self.test_plan(task), tree, lay_out=lambda: _apply(base, oracle, tree, job.protected, hidden)
-            )
+
+        async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+            if not tree.exists() and oracle is not None:
+                await asyncio.to_thread(_apply, base, oracle, tree, job.protected, hidden)
+            return await _run_paper(job, self.test_plan(task), tree, files, name)
+
         return ControlledTests(
             key=cache_key(
                 self.grader, digest, self.fingerprint(task), submission_digest(oracle) if oracle else "", str(pairs)
             ),
             expectation=expectation,
             sources=lambda: read_sources(base, hidden, job.protected),
-            run_oracle=run_oracle,
+            run_oracle=run_oracle if oracle else None,
             pairs=pairs,
             use_cache=job.context.use_cache,
         )
@@ -196,6 +203,7 @@ class PatchBenchmark(Benchmark):
             spec=self.environment_spec(task, context.options),
             timeout=context.options.timeout_seconds or self.test_seconds,
             protected=self.protected(task),
+            overlay=self.hidden_tests(task),
             tags=task.tags,
         )
 
@@ -219,6 +227,16 @@ def _tested_paths(plan: TestPlan) -> tuple[str, ...]:
     return (*(f"/{target}" for target in targets), *files)
 
 
+def _program_patterns(plan: TestPlan, tree: Path, oracle: Prediction | None) -> tuple[str, ...]:
+    """What the test command executes, besides what `protected` names."""
+
+    def read(path: str) -> bytes | None:
+        entry = read_entry(tree, os.fsencode(path))
+        return entry.data if entry is not None else None
+
+    return () if oracle is None else program_patterns(plan.command, read, oracle.content, oracle.patch_kind)
+
+
 def _lay_out_base(task: Task, tree: Path) -> None:
     """The files that the agent starts from, without their past, which tests need not see."""
     check_out(_base(task), tree)
@@ -234,13 +252,11 @@ def _apply(
     return applied
 
 
-def _papers(job: GradingJob, plan: TestPlan, tree: Path, *, lay_out: Callable[[], object] | None = None) -> RunPaper:
-    async def run(name: str) -> TestRun:
-        ended = await job.run_tests(plan, tree)
-        await job.save_run(name, ended)
-        return ended
-
-    return papers_on(tree, run, lay_out=lay_out)
+async def _run_paper(job: GradingJob, plan: TestPlan, tree: Path, files: Mapping[str, bytes], name: str) -> TestRun:
+    replace_files(tree, files)
+    ended = await job.run_tests(plan, tree)
+    await job.save_run(name, ended)
+    return ended
 
 
 def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: AppliedSubmission) -> Verdict:
@@ -251,7 +267,7 @@ def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: Ap
         cause=resolution.cause,
         reason=resolution.reason,
         tests=resolution.tests,
-        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs, applied.touched)),
+        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
         controls=ended.controls,

@@ -15,6 +15,8 @@ from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 BUG: Final = 1
+_MAX_LINE: Final = 2000
+_MAX_DETAILS: Final = 100
 _OUR_ERRNOS: Final = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -50,8 +52,10 @@ def dispatch(arguments: list[str]) -> int:
 def _report_error(error: Exception) -> int:
     """Say what went wrong, and which exit code it has."""
     if isinstance(error, ProctorError):
-        for detail in error.details:
-            log(f"  {detail}")
+        for detail in error.details[:_MAX_DETAILS]:
+            log(f"  {_shortened(detail)}")
+        if len(error.details) > _MAX_DETAILS:
+            log(f"  and {len(error.details) - _MAX_DETAILS} more")
         return _print_error(error.sentence, error.exit_code)
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         log(error.format_message())
@@ -93,8 +97,13 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _print_error(sentence: str, code: int) -> int:
-    log(f"proctor: {sentence}")
+    log(f"proctor: {_shortened(sentence)}")
     return code
+
+
+def _shortened(text: str) -> str:
+    """A line for a person, also where a name or a value in it is a page long."""
+    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
 
 
 def _report_bug(error: Exception) -> int:

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import field
 
 from proctor.core.errors import UsageError
-from proctor.core.files import read_user_file
 from proctor.core.record import Record
+from proctor.core.user_files import read_user_file
 
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TOOL: Final = re.compile(r"\s*([A-Za-z_][\w-]*(?:\([^()]*\))?)\s*(?:,|$)")

@@ -37,12 +37,14 @@ class Cause(StrEnum):
     UNSAFE_SUBMISSION = "unsafe_submission"
     MALFORMED_SUBMISSION = "malformed_submission"
     TOO_LARGE = "too_large"
+    UNREADABLE = "unreadable"
     # how the agent ended; its submission is graded all the same
     AGENT_TIMEOUT = "agent_timeout"
     TASK_BUDGET = "task_budget"
     TURN_LIMIT = "turn_limit"
     REFUSED = "refused"
     AGENT_CRASHED = "agent_crashed"
+    RESOURCE_LIMIT = "resource_limit"
     # not the agent's doing
     PROVIDER_ERROR = "provider_error"
     RATE_LIMITED = "rate_limited"
@@ -102,11 +104,13 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.UNSAFE_SUBMISSION: _FAILED,
     Cause.MALFORMED_SUBMISSION: _FAILED,
     Cause.TOO_LARGE: _FAILED,
+    Cause.UNREADABLE: _FAILED,
     Cause.AGENT_TIMEOUT: _GRADED,
     Cause.TASK_BUDGET: _GRADED,
     Cause.TURN_LIMIT: _GRADED,
     Cause.REFUSED: _GRADED,
     Cause.AGENT_CRASHED: _GRADED,
+    Cause.RESOURCE_LIMIT: _GRADED,
     Cause.PROVIDER_ERROR: _INFRASTRUCTURE,
     Cause.RATE_LIMITED: _INFRASTRUCTURE,
     Cause.BAD_LOGIN: _STOP,

@@ -4,6 +4,7 @@ Providers are found through the entry point group ``proctor.environments``: `loc
 and plugins.
 """
 
+import errno
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -12,12 +13,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, runtime_checkable
 
-from msgspec import field
+from msgspec import field, structs
 
 from proctor.core.record import Record
+from proctor.core.trees import FileEntry, is_directory
 
 OutputCallback = Callable[[bytes], None]
 MAX_COPY_BYTES: Final = 2_000_000_000
+DEFAULT_MEMORY_MB: Final = 8192
+DEFAULT_PROCESSES: Final = 4096
+DEFAULT_DISK_MB: Final = 20480
 
 
 class Network(StrEnum):
@@ -29,7 +34,7 @@ class Network(StrEnum):
 
 
 class Limits(Record):
-    """What an environment may use; None is no limit.
+    """What an environment may use; None is no limit, but for memory, processes and disk, which have defaults.
 
     Attributes:
         wall_seconds: after this time every process in it is killed; its files stay until `stop`.
@@ -42,6 +47,15 @@ class Limits(Record):
     cpus: float | None = None
     disk_mb: int | None = None
     output_bytes: int = 10_000_000
+
+    def with_defaults(self) -> "Limits":
+        """The same, with the defaults of all that no environment is without."""
+        return structs.replace(
+            self,
+            memory_mb=DEFAULT_MEMORY_MB if self.memory_mb is None else self.memory_mb,
+            processes=DEFAULT_PROCESSES if self.processes is None else self.processes,
+            disk_mb=DEFAULT_DISK_MB if self.disk_mb is None else self.disk_mb,
+        )
 
 
 class Mount(Record):
@@ -92,6 +106,7 @@ class ExecResult(Record):
     Attributes:
         timed_out: the wall clock ended it.
         truncated: it wrote more than the cap; the head and the tail were kept.
+        limit: it failed, and while it ran its environment was at this limit of its own: memory, or processes.
     """
 
     exit_code: int
@@ -100,6 +115,7 @@ class ExecResult(Record):
     seconds: float
     timed_out: bool = False
     truncated: bool = False
+    limit: str = ""
 
 
 class OneShotCommand(Record):
@@ -111,6 +127,8 @@ class OneShotCommand(Record):
         variables: added to the small, fixed environment of every command.
         cwd: where it starts; the workdir by default.
         report_bytes: how much is kept of what it reports.
+        pinned: files of the workspace, by their relative paths, that nothing in the environment can change, replace or
+            move.
     """
 
     argv: tuple[str, ...]
@@ -120,6 +138,7 @@ class OneShotCommand(Record):
     timeout: float | None = None
     output_bytes: int | None = None
     report_bytes: int = 10_000_000
+    pinned: tuple[str, ...] = ()
 
 
 class OneShotResult(Record):
@@ -206,6 +225,20 @@ class Environment(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
+
+
+async def get_tree(environment: Environment, path: str, target: Path) -> None:
+    """Copy a directory out to the host, and nothing else that an agent has put in its place.
+
+    A symlink there would lead whoever reads `target` to files of the host.
+
+    Raises:
+        NotADirectoryError: something else is there.
+        FileNotFoundError, LimitReached: as of `Environment.get`.
+    """
+    await environment.get(path, target)
+    if not is_directory(target):
+        raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
 
 
 class Checkpoint(Protocol):
@@ -297,6 +330,14 @@ class EnvironmentProvider(ABC):
         """
         raise NotImplementedError(f"{self.name} environments cannot be made for a single command")
 
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:  # noqa: ARG002 - for subclasses
+        """Show these files, by their paths relative to the workdir, to one of its environments: from then on nothing
+        in it can change, replace or move them, or a directory above them.
+
+        Gives whether that could be done; where not, the caller must look whether they changed.
+        """
+        return False
+
     def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:  # noqa: B027 - a default
         """The environments that will be needed, one for each task, in order. Replaces an earlier list."""
 
@@ -348,6 +389,10 @@ class DelegatingProvider(EnvironmentProvider):
     ) -> OneShotResult:
         """As the other one."""
         return await self._inner.run_once(spec, command, permit=permit)
+
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
+        """As the other one."""
+        return await self._inner.pin_files(environment, files)
 
     def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
         """As the other one."""

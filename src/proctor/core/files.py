@@ -1,4 +1,4 @@
-"""Atomic writes, appends, files that a user names, locks that end with the process, and the cache folder."""
+"""Atomic writes, appends, locks that end with the process, and the cache folder."""
 
 import errno
 import fcntl
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from proctor.core.errors import RetryableError, UsageError
+from proctor.core.errors import RetryableError
 
 HEALTH_CACHE: Final = "health"  # the part of the cache for the results of `validate`
 _BLOCK_BYTES: Final = 256 * 1024
@@ -23,35 +23,19 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
 
 
-def read_user_file(file: Path, what: str) -> str:
-    """The text of a file that a user names; a byte order mark is dropped.
-
-    Raises:
-        UsageError: it cannot be read; `what` names it in the message.
-    """
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"cannot read {what}: {error.strerror}", where=file) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read {what}: it is no UTF-8 text", where=file) from error
-
-
-def write_atomic(
-    path: Path, data: bytes | str, *, mode: int = 0o644, temporary: str | None = None, sync_parent: bool = True
-) -> None:
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, sync_parent: bool = True) -> None:
     """Replace `path` by `data` so that readers, also after a crash, see the old file or the new one, never a part.
 
     Without `sync_parent` the caller syncs the directory, once for many files.
 
     The temporary file has a fixed name beside the target, so that a leftover of a killed write is overwritten by the
-    next. Callers hold a lock or are the only writer; otherwise each writer has its own `temporary` name.
+    next. Callers hold a lock or are the only writer.
     """
     content = data.encode() if isinstance(data, str) else data
     if path.exists() and not path.is_file() and not path.is_dir():
         # A rename would replace a device, even /dev/null, by a file for all programs of the machine.
         raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
-    half_written = path.with_name(temporary or f".{path.name}.tmp")
+    half_written = path.with_name(f".{path.name}.tmp")
     half_written.unlink(missing_ok=True)
     # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
     descriptor = os.open(half_written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -67,6 +51,10 @@ def write_atomic(
         raise
     if sync_parent:
         sync_directory(path.parent)
+
+
+# The content of a file, without its times; macOS has no such call.
+sync_data: Final = getattr(os, "fdatasync", os.fsync)
 
 
 def sync_directory(path: Path) -> None:

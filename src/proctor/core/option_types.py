@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.options import OptionField, Scope, option_fields
-from proctor.core.request import EvaluateRequest, RunRequest
+from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest
 
 _HEAD: Final = '''"""The options of the Python API. Generated from `proctor.core.request` by `make schemas`."""
 
@@ -52,9 +52,13 @@ _WIDTH: Final = 116
 def render() -> str:
     """The module with the types."""
     run, evaluation = option_fields(RunRequest).values(), option_fields(EvaluateRequest).values()
+    task = option_fields(TaskRequest)
 
     def is_common(field: OptionField) -> bool:
         return field.option.scope is Scope.SESSION or field.option.resumable
+
+    def is_of_tasks(field: OptionField) -> bool:
+        return field.name in task and not is_common(field)
 
     common = [
         ("results", "Path | None", "Where runs are stored. [default: PROCTOR_RESULTS, or ./results]"),
@@ -72,18 +76,26 @@ def render() -> str:
         ),
         *_lines(run, lambda field: field.option.scope is Scope.RESUME),
     ]
-    own = _lines(run, lambda field: not is_common(field) and field.option.scope is not Scope.RESUME)
+    own = _lines(
+        run,
+        lambda field: not is_common(field) and not is_of_tasks(field) and field.option.scope is not Scope.RESUME,
+    )
     return "\n\n".join(
         [
             _HEAD,
             _typed_dict("CommonOptions", "TypedDict", "Options of every function that works on runs.", common),
             _typed_dict("ResumeOptions", "CommonOptions", "Options of `resume` and `resume_sweep`.", resume),
-            _typed_dict("RunOptions", "CommonOptions", "Options of `run`: those of ``proctor bench run``.", own),
+            _typed_dict(
+                "TaskOptions", "TypedDict", "Which tasks, in which environments.", _lines(task.values(), is_of_tasks)
+            ),
+            _typed_dict(
+                "RunOptions", "CommonOptions, TaskOptions", "Options of `run`: those of ``proctor bench run``.", own
+            ),
             _typed_dict(
                 "EvaluateOptions",
-                "TypedDict",
+                "TaskOptions",
                 "Options of `evaluate` and `validate`: those of ``proctor bench eval``.",
-                _lines(evaluation, lambda _: True),
+                _lines(evaluation, lambda field: not is_of_tasks(field)),
             ),
         ]
     )

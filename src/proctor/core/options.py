@@ -19,8 +19,8 @@ import msgspec
 
 from proctor.core.agent_options import read_prompt, read_tools
 from proctor.core.errors import UsageError
-from proctor.core.files import read_user_file
 from proctor.core.record import Record
+from proctor.core.user_files import parse_yaml, read_user_file
 
 # More of anything is a typing error: a million trials of one task, a million agents at once.
 MAX_COUNT: Final = 1_000_000
@@ -366,14 +366,12 @@ def _images(_: OptionField, value: object, folder: Path) -> dict[str, str]:
     """Which images to use instead of others: a table, or a JSON or YAML file that holds it."""
     where = None
     if isinstance(value, str | Path):
-        import yaml  # noqa: PLC0415 - slow, and few give such a file
-
         where = _shown_path(folder, value)
         text = read_user_file(where, "the image map")
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UsageError(f"this is neither JSON nor YAML: {' '.join(str(error).split())}", where=where) from error
+            value = parse_yaml(text)
+        except ValueError as error:
+            raise UsageError(f"this is neither JSON nor YAML: {error}", where=where) from error
     if not isinstance(value, Mapping) or not all(isinstance(word, str) for pair in value.items() for word in pair):
         if where is None:
             raise InvalidValue("must be a table from image names to image names, or a file that holds one")

@@ -10,7 +10,9 @@ import msgspec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
+from proctor.core.user_files import BoundExceeded, parse_json, read_limited
 
+MAX_PREDICTIONS_BYTES: Final = 1 << 28
 PREDICTION_SCHEMA: Final = "proctor.prediction@1"
 
 NonEmptyText = Annotated[str, msgspec.Meta(min_length=1)]
@@ -64,9 +66,11 @@ def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, 
         UsageError: any line is bad; lists every bad line.
     """
     try:
-        lines = file.read_bytes().decode("utf-8-sig").split("\n")
+        lines = read_limited(file, limit=MAX_PREDICTIONS_BYTES).decode("utf-8-sig").split("\n")
     except OSError as error:
         raise UsageError(f"E_BENCH_PRED_IO: cannot read predictions: {error.strerror}", where=file) from error
+    except BoundExceeded as error:
+        raise UsageError(f"E_BENCH_PRED_IO: cannot read predictions: {error}", where=file) from error
     except UnicodeDecodeError as error:
         raise UsageError("E_BENCH_PRED_IO: predictions are not UTF-8", where=file) from error
     predictions: dict[str, Prediction] = {}
@@ -91,9 +95,9 @@ def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, 
 
 def _prediction(line: str, folder: Path, schemas: Collection[str]) -> Prediction:
     try:
-        document = json.loads(line, parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as error:
-        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", str(error) or "nested too deeply") from error
+        document = parse_json(line, parse_constant=_reject_constant)
+    except ValueError as error:
+        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", str(error)) from error
     if not isinstance(document, dict):
         raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", "not an object")
     unknown = sorted(document.keys() - _KEYS)
@@ -154,9 +158,10 @@ def _file_content(path: object, folder: Path) -> bytes:
     if not file.resolve().is_relative_to(folder.resolve()):
         raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} leads out of the predictions' folder")
     try:
-        return file.read_bytes()
-    except OSError as error:
-        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {error.strerror}") from error
+        return read_limited(file)
+    except (OSError, ValueError) as error:
+        message = error.strerror if isinstance(error, OSError) else error
+        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {message}") from error
 
 
 def _is_inside(path: str) -> bool:

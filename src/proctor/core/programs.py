@@ -4,11 +4,14 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
+
+_FIRST_LINE_SECONDS: Final = 20.0
 
 
 class ProgramLocation(Record):
@@ -33,13 +36,13 @@ class ProgramRequirement(Record):
     remedy: str
 
 
-def find_program(name: str, *, variable: str | None = None, path: str | None = None) -> ProgramLocation | None:
-    """Find `name` through the environment variable that names it, then on PATH (or on `path`)."""
+def find_program(name: str, *, variable: str | None = None) -> ProgramLocation | None:
+    """Find `name` through the environment variable that names it, then on PATH."""
     wanted = os.environ.get(variable) if variable else None
     if wanted:
         named = shutil.which(wanted)
         return ProgramLocation(path=Path(named), found_via=f"${variable}") if named else None
-    there = shutil.which(name, path=path)
+    there = shutil.which(name)
     return ProgramLocation(path=Path(there), found_via="PATH") if there else None
 
 
@@ -84,7 +87,7 @@ def _bundled(package: str, file: str) -> ProgramLocation | None:
     return None
 
 
-def first_line(argv: Sequence[str | Path], *, variables: Mapping[str, str] | None = None, timeout: float = 20) -> str:
+def first_line(argv: Sequence[str | Path]) -> str:
     """The first line that a short command prints.
 
     Raises:
@@ -94,14 +97,14 @@ def first_line(argv: Sequence[str | Path], *, variables: Mapping[str, str] | Non
     try:
         done = subprocess.run(
             [str(word) for word in argv],
-            env={**clean, **(variables or {})},
+            env=clean,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=timeout,
+            timeout=_FIRST_LINE_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise OSError(f"{argv[0]} did not respond in {timeout:g} s") from None
+        raise OSError(f"{argv[0]} did not respond in {_FIRST_LINE_SECONDS:g} s") from None
     text = (done.stdout or done.stderr).decode(errors="replace").strip()
     line = text.splitlines()[0] if text else "it printed nothing"
     if done.returncode != 0:

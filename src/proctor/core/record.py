@@ -9,8 +9,10 @@ import msgspec
 
 from proctor.core.errors import InvalidData
 from proctor.core.upgrades import UPGRADES, holds_older_record, upgrade
+from proctor.core.user_files import BoundExceeded, check_json, read_user_bytes
 
 T = TypeVar("T", bound=msgspec.Struct)
+_MAX_BYTES: Final = 1 << 28
 _WORDS: Final = re.compile(r"[A-Z0-9][a-z0-9]*")
 
 
@@ -63,6 +65,7 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
+        check_json(raw)
         version_0 = _version_0(kind)
         if version_0 and b'"schema_version"' not in raw:
             return _upgraded(raw, kind, version_0)
@@ -79,7 +82,7 @@ def from_json(data: bytes | str, kind: type[T], *, where: object = None) -> T:
         name = " ".join(_WORDS.findall(kind.__name__)).lower()
         newer = "; another version of Proctor wrote it" if str(error).endswith("`$.schema_version`") else ""
         raise InvalidData(f"not a valid {name}: {error}{newer}", where=where) from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, BoundExceeded, RecursionError) as error:
         message = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise InvalidData(f"this is not JSON: {message}", where=where) from error
 
@@ -109,9 +112,6 @@ def read_bytes(path: Path) -> bytes:
     """The bytes of a file.
 
     Raises:
-        InvalidData: it cannot be read.
+        InvalidData: it cannot be read, or is too large.
     """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidData(f"cannot read it: {error.strerror}", where=path) from error
+    return read_user_bytes(path, "it", limit=_MAX_BYTES, error=InvalidData)

@@ -7,17 +7,16 @@ The options of the command line, the keyword arguments of the Python API, the ke
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
-from msgspec import field
+from msgspec import field, structs
 
 from proctor.core.agent_options import AgentOptions
-from proctor.core.environment import Network
+from proctor.core.environment import DEFAULT_DISK_MB, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, Limits, Network
 from proctor.core.options import Scope, Use, option
 from proctor.core.record import Record
 
 SOURCE: Final = Scope.SOURCE
 SELECTION: Final = Scope.SELECTION
 SESSION: Final = Scope.SESSION
-DEFAULT_MAX_TURNS: Final = 100
 RepairMode = Literal["off", "memory", "write"]
 
 
@@ -219,17 +218,36 @@ class RunRequest(TaskRequest):
         float | None, option("An agent's time for a task, instead of the benchmark's own.", "SECONDS", varies=True)
     ] = None
     max_turns: Annotated[
-        int | None,
-        option(
-            f"Requests that an agent may make for a task; not for pods. [default: {DEFAULT_MAX_TURNS}]",
-            "N",
-            least=1,
-            use=Use.SINGLE,
-            varies=True,
-        ),
-    ] = None
+        int,
+        option("Requests that an agent may make for a task; not for pods.", "N", least=1, use=Use.SINGLE, varies=True),
+    ] = 100
     max_cost_per_task: Annotated[float | None, option("What one trial of a task may cost.", "USD")] = None
     network: Annotated[Network | None, option("What agents can reach, instead of what the benchmark says.")] = None
+    memory: Annotated[
+        int | None,
+        option(
+            f"Memory of an agent's environment, such as 4GB. [default: the task's, or {DEFAULT_MEMORY_MB >> 10}GiB]",
+            "SIZE",
+            kind="size",
+        ),
+    ] = None
+    processes: Annotated[
+        int | None,
+        option(
+            f"Processes in an agent's environment at once. [default: the task's, or {DEFAULT_PROCESSES}]", "N", least=1
+        ),
+    ] = None
+    disk: Annotated[
+        int | None,
+        option(
+            f"What an agent's environment may write. [default: the task's, or {DEFAULT_DISK_MB >> 10}GiB]",
+            "SIZE",
+            kind="size",
+        ),
+    ] = None
+    web: Annotated[
+        bool, option("Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.")
+    ] = False
     max_cost: Annotated[
         float | None, option("What the whole run, or the whole sweep, may cost.", "USD", resumable=True)
     ] = None
@@ -273,6 +291,16 @@ class RunRequest(TaskRequest):
         ),
     ] = None
     retry_errors: Annotated[bool, option("Retry trials that ended in an error.", scope=Scope.RESUME)] = False
+
+    def agent_limits(self, own: Limits) -> Limits:
+        """The limits of an agent's environment for a task that has limits of its `own`."""
+        given = {
+            "memory_mb": None if self.memory is None else max(1, self.memory >> 20),
+            "processes": self.processes,
+            "disk_mb": None if self.disk is None else max(1, self.disk >> 20),
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        return structs.replace(own, **given).with_defaults()
 
     @property
     def agent_options(self) -> AgentOptions:

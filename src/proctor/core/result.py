@@ -33,12 +33,20 @@ class Tokens(Record):
 
 
 class ModelUsage(Record):
-    """The usage of one model; cost is None when no price is known for it, never zero."""
+    """The usage of one model; cost is None when no price is known for it, never zero.
+
+    Attributes:
+        estimated_requests: those of the requests whose tokens the provider did not report to the end, because the
+            response broke off or never came; what they used is an upper estimate.
+        estimated_usd: their part of the cost, as far as prices are known.
+    """
 
     model: str
     requests: int
     tokens: Tokens
     cost_usd: float | None
+    estimated_requests: int = 0
+    estimated_usd: float = 0.0
 
 
 def sum_costs(costs: Iterable[float | None]) -> float | None:
@@ -54,6 +62,11 @@ def sum_costs(costs: Iterable[float | None]) -> float | None:
 def usage_cost(usage: Iterable[ModelUsage]) -> float | None:
     """What several models cost together; None when one of the costs is unknown."""
     return sum_costs(model.cost_usd for model in usage)
+
+
+def estimated_cost(usage: Iterable[ModelUsage]) -> float:
+    """The part of the cost of several models that is an estimate, as far as prices are known."""
+    return round(sum(model.estimated_usd for model in usage), 12)
 
 
 class Member(Record):
@@ -90,6 +103,20 @@ class AgentMetrics(Record):
     members: tuple[Member, ...] = ()
 
 
+class WebUse(Record):
+    """Whether an agent had tools that the provider executes, such as its web search, and how often it wanted them.
+
+    Attributes:
+        allowed: the run allows them.
+        refused: requests that were refused because they wanted such a tool.
+        searches: web searches that the provider made and charged for.
+    """
+
+    allowed: bool
+    refused: int = 0
+    searches: int = 0
+
+
 class Attempt(Record):
     """One try at a task. Failed and retried tries stay in the ledger with what they cost."""
 
@@ -103,7 +130,11 @@ class Attempt(Record):
 
 
 class TaskResult(Record):
-    """The outcome of one trial of a task in one run."""
+    """The outcome of one trial of a task in one run.
+
+    Attributes:
+        web: of the attempt that counts; None where no gateway was between the agent and its model.
+    """
 
     run_id: str
     benchmark: str
@@ -118,4 +149,5 @@ class TaskResult(Record):
     agent_seconds: float
     grade_seconds: float
     categories: dict[str, str]
+    web: WebUse | None = None
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"

@@ -36,7 +36,6 @@ class RunConfig(RunRequest, kw_only=True):
     agent: str
     preset: str
     grade_concurrency: int
-    max_turns: int
     data_digest: str
     versions: dict[str, str]
     machine: Machine
@@ -64,7 +63,8 @@ class JournalEntry(Record):
     """One finished stage of one attempt. The journal is append-only; a resumed run believes nothing else.
 
     `answered`: the attempt has ended, and another must be made. `collected`: it has ended, and it is the one that
-    counts. `cause` is why the attempt ended, and at `recorded` the cause of the result.
+    counts. `cause` is why the attempt ended, and at `recorded` the cause of the result. `estimated_usd` is the part of
+    the cost that is an upper estimate.
     """
 
     at: str
@@ -74,6 +74,7 @@ class JournalEntry(Record):
     stage: Stage
     cause: Cause | None = None
     cost_usd: float | None = None
+    estimated_usd: float = 0.0
     schema_version: Literal["proctor.journal_entry@2"] = "proctor.journal_entry@2"
 
 
@@ -83,6 +84,7 @@ class RunSummary(Record):
     Attributes:
         cost_usd: of all recorded trials, every attempt at them included.
         unfinished_usd: the cost of attempts whose trials are not recorded yet.
+        estimated_usd: the part of both that is an upper estimate, for responses that broke off or never came.
     """
 
     run_id: str
@@ -96,5 +98,6 @@ class RunSummary(Record):
     tokens: int
     agent_seconds: float
     unfinished_usd: float | None = 0.0
+    estimated_usd: float = 0.0
     causes: dict[str, int] = field(default_factory=dict)
     schema_version: Literal["proctor.run_summary@2"] = "proctor.run_summary@2"

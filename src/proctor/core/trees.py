@@ -229,6 +229,12 @@ def open_forced(path: DirFdPath, flags: int) -> int:
             os.close(handle)
 
 
+def make_readable(root: Path, path: bytes) -> None:
+    """Give the owner of a file or directory, who we are, back the permissions that were taken away."""
+    with open_parent(on_disk(root, path)) as place:
+        os.close(open_forced(place, OPEN_READ))
+
+
 @contextmanager
 def open_parent(path: Path) -> Iterator[DirFdPath]:
     """A path of the host as a place."""

@@ -75,7 +75,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
             "briefing.env": "agent_env",
         },
     ),
-    "proctor.run_config@2": Upgrade("proctor.run_config@3", adds={"controls": 0}),
+    "proctor.run_config@2": Upgrade("proctor.run_config@3", adds={"controls": 0, "web": True}),
     "proctor.run_summary@1": Upgrade("proctor.run_summary@2", {"answer_seconds": "agent_seconds"}),
     "proctor.setupbench_evidence@1": Upgrade(
         "proctor.setupbench_evidence@2", {"ran": "official_run", "strict": "strict_run", **_QUARANTINE}

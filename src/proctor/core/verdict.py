@@ -49,12 +49,14 @@ class ControlSummary(Record):
         controlled: how many of the tests that decide have an altered twin.
         uncontrolled: those that have none: passing them proves no more than it says.
         passed: the tests that it passed as they are and altered.
+        reason: why tests have no twin, where there is one reason for all.
     """
 
     pairs: int
     controlled: int
     uncontrolled: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
+    reason: str = ""
 
 
 class Verdict(Record):

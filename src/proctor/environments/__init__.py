@@ -83,6 +83,24 @@ async def docker_version(url: str | None = None) -> str:
         await disconnect(docker)
 
 
+async def docker_limits(url: str | None = None) -> dict[str, bool]:
+    """Which limits the engine can lay on containers.
+
+    Raises:
+        InfrastructureError: there is none, or it does not respond.
+    """
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+
+    docker = connect(url)
+    try:
+        with engine_errors("say what it can do"):
+            async with asyncio.timeout(_VERSION_SECONDS):
+                found = await docker.system.info()
+    finally:
+        await disconnect(docker)
+    return {"memory": bool(found.get("MemoryLimit")), "processes": bool(found.get("PidsLimit")), "disk": True}
+
+
 async def local_unavailable_reason() -> str | None:
     """Why no local environment can be made on this machine; None when one can."""
     try:

@@ -9,7 +9,7 @@ from typing import Final
 
 from proctor.environments.inside import wire
 
-_MODULES: Final = ("__init__", "wire", "loop", "processes", "relay", "init")
+_MODULES: Final = ("__init__", "wire", "loop", "processes", "keyring", "relay", "init")
 
 BOOTSTRAP_SCRIPT: Final = """\
 import _socket, marshal, sys

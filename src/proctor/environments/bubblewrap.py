@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from proctor.core import programs
@@ -15,6 +15,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.environments.bootstrap import BOOTSTRAP_SCRIPT
 from proctor.environments.environment_process import InitDescriptors
+from proctor.environments.seccomp import key_filter_program
 from proctor.environments.visibility import interpreter, masked_paths, system_mounts
 
 HOME: Final = "/home/user"
@@ -42,6 +43,7 @@ class EnvironmentLayout(Record):
         work: the overlay's own scratch directory.
         lower: the prepared tree, never written.
         hidden: real paths of the host that must not be seen.
+        pinned: files of the workspace that are bound read-only, by their relative paths.
     """
 
     workdir: str
@@ -55,6 +57,7 @@ class EnvironmentLayout(Record):
     hidden: tuple[Path, ...]
     shared_memory_bytes: int
     model_socket: str | None = None
+    pinned: tuple[str, ...] = ()
 
 
 class OneShotDescriptors(Record):
@@ -148,6 +151,7 @@ def _bubblewrap_argv(layout: EnvironmentLayout, seccomp_fd: int) -> list[str]:
         *_system(layout),
         *_devices(layout.shared_memory_bytes),
         *_writable(layout),
+        *_pinned(layout),
         *_mounts(layout.mounts, layout.hidden),
     ]
 
@@ -160,7 +164,9 @@ def unisolated_argv(descriptors: InitDescriptors, model_socket: str | None) -> l
 
 def _init_arguments(descriptors: InitDescriptors, model_socket: str | None, port: int, *, is_pid1: bool) -> list[str]:
     joins = ",".join(map(str, descriptors.cgroup_fds)) or "-"
-    return [str(descriptors.control_fd), "1" if is_pid1 else "0", joins, model_socket or "-", str(port)]
+    # Without isolation nothing is hidden, keys neither.
+    keys = key_filter_program().hex() if is_pid1 else "-"
+    return [str(descriptors.control_fd), "1" if is_pid1 else "0", joins, model_socket or "-", str(port), keys]
 
 
 def _namespaces(network: Network) -> list[str]:
@@ -257,6 +263,25 @@ def _writable(layout: EnvironmentLayout) -> list[str]:
         layout.overlay_work,
         layout.workdir,
     ]
+
+
+def _pinned(layout: EnvironmentLayout) -> list[str]:
+    """Read-only files over the workspace's own.
+
+    The kernel refuses to rename a directory of an overlay's lower tree, and a mount point; in a workspace that is a
+    copy, the directories above are made mount points.
+    """
+    arguments: list[str] = []
+    source = layout.overlay_lower or layout.workspace
+    directories: dict[str, None] = {}
+    for path in layout.pinned:
+        if layout.overlay_lower is None:
+            directories |= dict.fromkeys(map(str, reversed(PurePosixPath(path).parents[:-1])))
+    for path in directories:
+        arguments += ("--bind", f"{source}/{path}", f"{layout.workdir}/{path}")
+    for path in layout.pinned:
+        arguments += ("--ro-bind", f"{source}/{path}", f"{layout.workdir}/{path}")
+    return arguments
 
 
 def probe() -> str:

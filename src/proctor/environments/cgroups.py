@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -16,6 +17,12 @@ from proctor.core.environment import Limits
 
 _PERIOD_MICROSECONDS: Final = 100_000
 _PREFIX: Final = "proctor-"
+# Limit, file, entry; version 2 and version 1 differ in the first.
+_EVENTS: Final = (
+    ("memory", "memory.events", "oom_kill"),
+    ("memory", "memory.oom_control", "oom_kill"),
+    ("processes", "pids.events", "max"),
+)
 _OPTIONAL: Final = {"memory.memsw.limit_in_bytes", "memory.swap.max"}  # not in a kernel that does not count swap
 
 
@@ -68,6 +75,31 @@ class Cgroup:
             os.close(join)
         self.join_fds.clear()
         remove_cgroups(self.folders)
+
+    def limit_events(self) -> dict[str, int]:
+        """How often the group has been at each of its limits."""
+        return limit_events(self.folders)
+
+
+def limit_events(folders: Iterable[Path]) -> dict[str, int]:
+    """How often groups have been at their limits: processes killed for memory, and forks refused."""
+    found: dict[str, int] = {}
+    for folder in folders:
+        for limit, file, name in _EVENTS:
+            with suppress(OSError):
+                words = (folder / file).read_text().split()
+                found[limit] = found.get(limit, 0) + sum(
+                    int(count) for word, count in zip(words[::2], words[1::2], strict=False) if word == name
+                )
+    return found
+
+
+def process_cgroups(pid: int, *, mounts: Path = Path("/proc/self/mountinfo")) -> list[Path]:
+    """The groups of a process, as far as they can be seen from here."""
+    with suppress(OSError):
+        found, own = _hierarchies(mounts), _own_groups(Path(f"/proc/{pid}/cgroup"))
+        return [found[name] / path.lstrip("/") for name, path in own.items() if name in found]
+    return []
 
 
 def remove_cgroups(folders: Iterable[Path]) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
-from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
+from proctor.core.trees import FileEntry
 from proctor.environments import docker_unavailable_reason
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
@@ -112,6 +114,7 @@ class DockerProvider(EnvironmentProvider):
             UsageError: the environment is described wrongly.
         """
         _check_spec(spec)
+        spec = msgspec.structs.replace(spec, limits=spec.limits.with_defaults())
         holds = [self._images.pin(image) for image in self._images_of(spec)]
 
         def release() -> None:
@@ -150,6 +153,10 @@ class DockerProvider(EnvironmentProvider):
         except InfrastructureError as error:
             return error.sentence
         return None
+
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; it takes root, on the engine's own machine."""
+        return isinstance(environment, DockerEnvironment) and await environment.pin_files(files)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the image, by its id; it is pulled if it is not there."""

@@ -15,14 +15,19 @@ from aiodocker.stream import Stream
 
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import InfrastructureError, RetryableError
+from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
+from proctor.environments.cgroups import limit_events, process_cgroups
 from proctor.environments.docker_checkpoint import DockerCheckpoint, commit
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
+from proctor.environments.limits import limit_hit
+from proctor.environments.netns import may_enter_namespace
+from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
@@ -59,6 +64,7 @@ class DockerEnvironment(BaseEnvironment):
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
+        self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
 
     @property
@@ -138,6 +144,7 @@ class DockerEnvironment(BaseEnvironment):
             seconds=time.monotonic() - started,
             timed_out=timed_out,
             truncated=command.truncated,
+            limit=await self._limit_hit() if code else "",
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
@@ -174,6 +181,15 @@ class DockerEnvironment(BaseEnvironment):
             unpacking.result()
         except OSError as error:
             raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
+
+    async def pin_files(self, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; see `EnvironmentProvider.pin_files`."""
+        self._require_alive()
+        if not may_enter_namespace():
+            return False
+        with engine_errors("look at a container"):
+            pid = int((await self._container.show())["State"]["Pid"])
+        return pid > 0 and await pin_in_namespace(pid, self.workdir, files, container=self._container.id)
 
     async def checkpoint(self) -> DockerCheckpoint:
         """Keep the files as they are at this moment, as an image."""
@@ -251,6 +267,18 @@ class DockerEnvironment(BaseEnvironment):
         """Kill every process; the files stay."""
         with suppress(DockerError):  # it was not running
             await self._container.kill()
+
+    async def _limit_hit(self) -> str:
+        """The limit that the container has been at since a command failed last; empty: none that is known."""
+        try:
+            pid = (await self._container.show())["State"]["Pid"]
+        except DockerError:
+            return ""
+        groups = await asyncio.to_thread(process_cgroups, pid)
+        # Of an engine on another machine, or in another process namespace, the number is somebody else's.
+        own = [group for group in groups if self._container.id in str(group)]
+        before, self._limit_events = self._limit_events, await asyncio.to_thread(limit_events, own)
+        return limit_hit(self._limits, before, self._limit_events)
 
     async def _used_bytes(self) -> int:
         """What was written since the image; the engine looks it up."""

@@ -61,6 +61,10 @@ class EnvironmentProcess:
         """Where a process is written to, to be in the control group."""
         return self._cgroup.join_fds if self._cgroup else []
 
+    def limit_events(self) -> dict[str, int]:
+        """How often the environment has been at each limit that its control group holds."""
+        return self._cgroup.limit_events() if self._cgroup else {}
+
     @property
     def channel(self) -> Channel:
         """The way to the first process."""
@@ -78,7 +82,7 @@ class EnvironmentProcess:
         """
         ours, its = socket.socketpair()
         joins = self.cgroup_fds
-        with its, filled_pipe(filter_program()) as filtering, self.folder.log.open("wb") as log:
+        with its, filled_pipe(filter_program(keys=True)) as filtering, self.folder.log.open("wb") as log:
             descriptors = InitDescriptors(control_fd=its.fileno(), cgroup_fds=tuple(joins), seccomp_fd=filtering)
             try:
                 # By this thread, which lives as long as the event loop: the environment dies with the thread that made
@@ -108,16 +112,21 @@ class EnvironmentProcess:
         """How much commands have written."""
         return await asyncio.to_thread(lambda: sum(map(disk_bytes, self.folder.writable_dirs)))
 
+    def first_pid(self) -> int | None:
+        """The environment's first process, as this machine numbers it; None when it has ended."""
+        if self._process is None:
+            return None
+        pid = self._process.pid
+        with suppress(OSError):
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+            return int(children[0]) if children else None
+        return None
+
     def log(self) -> str:
         """What bubblewrap or the first process printed."""
         with suppress(OSError):
             return self.folder.log.read_text(errors="replace")
         return ""
-
-    def hang_up(self) -> None:
-        """Make every process end, without waiting for it."""
-        if self._channel is not None:
-            self._channel.shutdown()
 
     async def terminate(self) -> None:
         """End every process and see that it is so. The files stay.

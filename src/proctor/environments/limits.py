@@ -6,10 +6,12 @@ import platform
 import random
 import re
 import resource
+from collections.abc import Mapping
 from typing import Final
 
 from proctor.core.environment import Limits
 from proctor.core.record import Record
+from proctor.environments.cgroups import Cgroup
 
 # Since then, processes are counted for each user namespace by itself, not for the user on the whole machine.
 _COUNTS_BY_NAMESPACE: Final = (5, 14)
@@ -42,6 +44,48 @@ def limits_for_command(limits: Limits, enforced: frozenset[str], *, isolated: bo
         # At random, so that environments side by side do not all crowd on the first ones.
         processors = tuple(random.sample(allowed, min(len(allowed), max(1, math.ceil(limits.cpus)))))
     return CommandLimits(rlimits=resources, processors=processors)
+
+
+class HeldLimit(Record):
+    """How a limit is held on this machine.
+
+    Attributes:
+        whole: for the environment as a whole, not for each of its processes by itself.
+    """
+
+    name: str
+    how: str
+    whole: bool
+
+
+def held_limits() -> tuple[HeldLimit, ...]:
+    """How local environments of this process hold memory, processes and disk."""
+    group = Cgroup.make(f"probe-{os.getpid()}", Limits(memory_mb=64, processes=64))
+    controllers = frozenset() if group is None else group.controllers
+    if group is not None:
+        group.remove()
+    if "pids" in controllers:
+        processes = HeldLimit(name="processes", how="by a control group", whole=True)
+    elif _counts_by_namespace() and os.geteuid() != 0:
+        processes = HeldLimit(name="processes", how="by a resource limit", whole=True)
+    else:
+        processes = HeldLimit(name="processes", how="not held", whole=False)
+    return (
+        HeldLimit(name="memory", how="by a control group", whole=True)
+        if "memory" in controllers
+        else HeldLimit(name="memory", how="for each process by itself", whole=False),
+        processes,
+        HeldLimit(name="disk", how="measured every second", whole=True),
+    )
+
+
+def limit_hit(limits: Limits, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Which limit an environment has been at between two counts, in words; empty: none."""
+    if after.get("memory", 0) > before.get("memory", 0):
+        return f"memory of the environment ({limits.memory_mb} MB)"
+    if after.get("processes", 0) > before.get("processes", 0):
+        return f"processes of the environment ({limits.processes})"
+    return ""
 
 
 def _counts_by_namespace() -> bool:

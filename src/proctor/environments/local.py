@@ -3,6 +3,7 @@
 import asyncio
 import os
 import posixpath
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -10,6 +11,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from proctor.core.environment import (
+    Environment,
     EnvironmentProvider,
     EnvironmentSpec,
     Mount,
@@ -18,7 +20,7 @@ from proctor.core.environment import (
     OneShotResult,
 )
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.trees import has_foreign_files, open_parent, remove_tree
+from proctor.core.trees import FileEntry, has_foreign_files, open_parent, remove_tree
 from proctor.environments import local_unavailable_reason
 from proctor.environments.bubblewrap import (
     HOME,
@@ -111,7 +113,7 @@ class LocalProvider(EnvironmentProvider):
         try:
             while True:
                 overlay = self._overlay
-                layout = await self._lay_out(spec, body)
+                layout = msgspec.structs.replace(await self._lay_out(spec, body), pinned=command.pinned)
                 try:
                     return await run_one_shot(
                         command, layout, body, variables=variables, cwd=cwd, limits=spec.limits, permit=permit
@@ -120,6 +122,10 @@ class LocalProvider(EnvironmentProvider):
                     await self._give_up_overlay(error, body, used=overlay)
         finally:
             self._remove_in_background(body)
+
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; impossible without isolation."""
+        return isinstance(environment, LocalEnvironment) and await environment.pin_files(files)
 
     async def digest(self, spec: EnvironmentSpec) -> str:
         """Of the system that the environment shows, and its mounts."""
@@ -275,7 +281,8 @@ async def _copy(source: Path, target: Path) -> None:
 
 
 def _validated(spec: EnvironmentSpec, *, isolation: bool) -> EnvironmentSpec:
-    """The same, with real paths; or what is wrong with it."""
+    """The same, with real paths and default limits; or what is wrong with it."""
+    spec = msgspec.structs.replace(spec, limits=spec.limits.with_defaults())
     if spec.workspace is not None:
         if not spec.workspace.is_dir():
             raise UsageError("the workspace is not a directory", where=spec.workspace)

@@ -11,12 +11,13 @@ from typing import Any, Final, NoReturn
 
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import RetryableError, UsageError
-from proctor.core.trees import DirFdPath, open_forced, open_parent
+from proctor.core.trees import DirFdPath, FileEntry, open_forced, open_parent
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.channel import ChannelClosed, ExecSpec
 from proctor.environments.environment_process import EnvironmentProcess
 from proctor.environments.limit_monitor import LimitMonitor
-from proctor.environments.limits import CommandLimits
+from proctor.environments.limits import CommandLimits, limit_hit
+from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.streams import CommandStreams, PipeReader
 from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier, create_file, open_target_parent, write_all
@@ -86,6 +87,7 @@ class LocalEnvironment(BaseEnvironment):
         )
         keep = self._limits.output_bytes if output_bytes is None else output_bytes
         streams = CommandStreams(stdin, keep, on_stdout, on_stderr)
+        before = self._process.limit_events()
         try:
             code, timed_out = await self._run(program, streams, timeout)
         finally:
@@ -98,6 +100,7 @@ class LocalEnvironment(BaseEnvironment):
             seconds=time.monotonic() - started,
             timed_out=timed_out,
             truncated=streams.truncated,
+            limit=limit_hit(self._limits, before, self._process.limit_events()) if code else "",
         )
 
     async def put(self, source: Path | bytes, target: str, *, mode: int | None = None) -> None:
@@ -133,6 +136,12 @@ class LocalEnvironment(BaseEnvironment):
             raise RetryableError(f"cannot copy it out of the environment: {error.strerror}", where=path) from error
         finally:
             os.close(place.dir_fd)
+
+    async def pin_files(self, files: Mapping[str, FileEntry]) -> bool:
+        """Lay read-only files over these; see `EnvironmentProvider.pin_files`."""
+        self._require_alive()
+        pid = self._process.first_pid() if self._isolated else None
+        return pid is not None and await pin_in_namespace(pid, self.workdir, files)
 
     async def _stop(self) -> None:
         await self._limit_monitor.stop()

@@ -120,7 +120,7 @@ class _OneShotProcess:
     def start(self, build_argv: Callable[[OneShotDescriptors], list[str]], output: int, own: Sequence[int]) -> None:
         """Start bubblewrap, by this thread: the environment dies with the thread that made it."""
         try:
-            with filled_pipe(filter_program()) as filtering:
+            with filled_pipe(filter_program(keys=False)) as filtering:
                 gates = OneShotDescriptors(
                     status_fd=self._status_reader.write_fd, start_fd=self._start_read_fd, seccomp_fd=filtering
                 )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -15,6 +16,7 @@ from proctor.gateway.backend import (
     NO_RETRY_HEADERS,
     BackendReply,
     IncomingRequest,
+    RecordingLost,
     StreamBroken,
     error_body,
 )
@@ -22,7 +24,7 @@ from proctor.gateway.events import GatewayFailure
 from proctor.gateway.exchange import ExchangeTracker
 from proctor.gateway.http import HttpRequest, HttpResponseWriter
 from proctor.gateway.model_call import ModelCall, parse_model_call
-from proctor.gateway.session import SESSION_CLOSED, GatewayRefusal, GatewaySession
+from proctor.gateway.session import RECORDING_LOST, SESSION_CLOSED, GatewayRefusal, GatewaySession
 
 _MESSAGES_PATH: Final = "/v1/messages"
 _SESSION_PREFIX: Final = "/t/"
@@ -76,6 +78,10 @@ class GatewayApp:
             await serving
         elif (refusal := session.refusal()) is not None:
             _send_refusal(response, refusal)
+        # With our key, the backend refuses such requests because of their cost.
+        elif self._passes_login and (refusal := session.remote_work_refusal(incoming)) is not None:
+            session.record_refusal(refusal, incoming.path.partition("?")[0])
+            _send_refusal(response, refusal)
         else:
             await _relay(response, await session.responder.respond_other(incoming), None)
 
@@ -83,15 +89,21 @@ class GatewayApp:
         self, response: HttpResponseWriter, session: GatewaySession, call: ModelCall, incoming: IncomingRequest
     ) -> None:
         conversation = session.conversation_name(call)
-        if (refusal := session.refusal(call.model)) is not None:
+        refusal, paid = None if session.ended else session.web_refusal(call), None
+        if refusal is None and not session.ended:
+            paid = session.responder.paid_reply(call, conversation, incoming)
+        if refusal is None and paid is None:
+            refusal = session.refusal(call.model)
+        if refusal is not None:
             session.record_refusal(refusal, conversation)
             _send_refusal(response, refusal)
             return
         exchange = ExchangeTracker(session, call, conversation)
         cut: str | None = "the client left"
         try:
-            reply = await session.responder.respond(call, conversation, incoming)
-            del call, incoming
+            incoming = replace(incoming, sends=exchange)
+            reply = paid or await session.responder.respond(call, conversation, incoming)
+            del call, incoming, paid
             if reply.failure is not None:
                 session.report_failure(reply.failure)
             if reply.divergence is not None:
@@ -101,6 +113,9 @@ class GatewayApp:
         except StreamBroken as broken:
             cut = str(broken)
             raise
+        except RecordingLost:
+            cut = "it was not sent: the recording cannot be written"
+            _send_refusal(response, RECORDING_LOST)
         finally:
             exchange.finish(cut)
 
@@ -142,6 +157,12 @@ async def _relay(response: HttpResponseWriter, reply: BackendReply, exchange: Ex
                     if exchange is not None:
                         exchange.feed_chunk(chunk)
         response.end()
+    except asyncio.CancelledError:
+        # The client left. What the provider had sent by then was generated, and is charged.
+        if exchange is not None:
+            async for chunk in reply.unread():
+                exchange.feed_chunk(chunk)
+        raise
     finally:
         reply.close()
 

@@ -29,7 +29,9 @@ class GatewaySessionSpec(Record):
 
     Attributes:
         label: the session's name in messages and in its recording.
-        cap_usd: what this attempt may spend; None for no limit of its own.
+        cap_usd: what the trial may spend, all its attempts together; None for no limit of its own.
+        spent_usd: what earlier attempts at the trial have spent of it.
+        web: tools that the provider executes are allowed.
         recording: where the session is recorded; None for nowhere.
         earlier_recordings: of interrupted attempts at the same trial; their responses are replayed first, at no cost.
         values: what a script may refer to, for instance the path of the workspace.
@@ -38,9 +40,39 @@ class GatewaySessionSpec(Record):
     task_id: str
     label: str = ""
     cap_usd: float | None = None
+    spent_usd: float = 0.0
+    web: bool = False
     recording: Path | None = None
     earlier_recordings: tuple[Path, ...] = ()
     values: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class SendObserver:
+    """Is notified by a backend when a request leaves this machine, and what became of it there; ignores it."""
+
+    async def before_send(self) -> None:
+        """The request is about to leave; may be called again, for another try.
+
+        Raises:
+            RecordingLost: it must not.
+        """
+
+    async def before_resend(self) -> None:
+        """The connection ended as the request was sent, which may have arrived; it is about to be sent again.
+
+        Raises:
+            RecordingLost: it must not.
+        """
+
+    def not_answered(self, *, sent: bool) -> None:
+        """There is no response to the last try; `sent`: it may have arrived."""
+
+    def answered(self, *, error: bool) -> None:
+        """The head of a response has arrived; `error`: it is one, and costs nothing."""
+
+
+class RecordingLost(Exception):
+    """A request would leave no mark, so it may not be sent: the recording cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +86,7 @@ class IncomingRequest:
     path: str
     headers: Mapping[str, str]
     body: bytes
+    sends: SendObserver = field(default_factory=SendObserver)
 
 
 class StreamBroken(Exception):
@@ -64,6 +97,11 @@ class StreamBroken(Exception):
         self.reset = reset
 
 
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    for chunk in list[bytes]():
+        yield chunk
+
+
 @dataclass(slots=True)
 class BackendReply:
     """A response in progress: status, headers, and the body as it arrives.
@@ -71,6 +109,7 @@ class BackendReply:
     Attributes:
         chunks: the body; raises `StreamBroken` where it breaks off.
         errors: the statuses of failed tries before it.
+        unread: what had arrived of the body, and was not taken from `chunks` when the client left.
         paid: it is replayed from an interrupted attempt, where it was paid for.
         failure: why the run may have to stop; `divergence`: why a replay or a script cannot continue.
     """
@@ -82,6 +121,7 @@ class BackendReply:
     paid: bool = False
     failure: GatewayFailure | None = None
     divergence: ReplayDivergence | None = None
+    unread: Callable[[], AsyncGenerator[bytes, None]] = _nothing
     close: Callable[[], None] = field(default=lambda: None)
 
 
@@ -91,6 +131,10 @@ class Responder(ABC):
     @abstractmethod
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """Respond to a model request; raises `StreamBroken` to end the connection without a response."""
+
+    def paid_reply(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply | None:  # noqa: ARG002 - most have none
+        """The response to a request that an earlier attempt has paid for, which no budget forbids, if there is one."""
+        return None
 
     @abstractmethod
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:

@@ -2,7 +2,7 @@
 
 An attempt starts only if its whole cap still fits into what the run has left, so the caps of running attempts never
 add up to more than the run's limit. A limit is checked before a request is sent and charged when its response has
-ended, so it is exceeded by the requests in flight at most.
+ended or broken off, so it is exceeded by the requests in flight at most.
 """
 
 import asyncio
@@ -53,26 +53,28 @@ class RunBudget:
         """Whether nothing is left."""
         return self._limit is not None and self._spent >= self._limit
 
-    def try_reserve(self, cap_usd: float | None = None) -> "BudgetReservation | None":
-        """Make a reservation if the cap fits now; without a cap, something must be left of the budget."""
-        if self._limit is not None:
-            cap = 1 if cap_usd is None else _units(cap_usd)
-            if self._spent + self._reserved() + cap > self._limit:
-                return None
-        reservation = BudgetReservation(self, cap_usd)
+    def try_reserve(self, cap_usd: float | None = None, *, spent_usd: float = 0.0) -> "BudgetReservation | None":
+        """Make a reservation if what is left of the cap fits now; without a cap, something must be left of the budget.
+
+        `spent_usd` is what earlier attempts at the same trial have spent of the cap.
+        """
+        if self._limit is not None and self._spent + self._reserved() + _needed(cap_usd, spent_usd) > self._limit:
+            return None
+        reservation = BudgetReservation(self, cap_usd, spent_usd)
         self._reservations.add(reservation)
         return reservation
 
-    async def reserve(self, cap_usd: float | None = None) -> "BudgetReservation":
+    async def reserve(self, cap_usd: float | None = None, *, spent_usd: float = 0.0) -> "BudgetReservation":
         """Make a reservation, waiting for running attempts to release what they did not spend.
 
         Raises:
             LimitReached: it will not fit, however little the running attempts spend.
         """
-        while (reservation := self.try_reserve(cap_usd)) is None:
-            cap = 1 if cap_usd is None else _units(cap_usd)
-            if self._limit is not None and (self._spent + cap > self._limit or not self._reservations):
-                raise LimitReached("run cost", value=self.spent_usd + (cap_usd or 0.0), limit=self._limit / _UNITS)
+        while (reservation := self.try_reserve(cap_usd, spent_usd=spent_usd)) is None:
+            needed = _needed(cap_usd, spent_usd)
+            if self._limit is not None and (self._spent + needed > self._limit or not self._reservations):
+                wanted = self.spent_usd + (0.0 if cap_usd is None else needed / _UNITS)
+                raise LimitReached("run cost", value=wanted, limit=self._limit / _UNITS)
             await self._changed.wait()
         return reservation
 
@@ -95,10 +97,10 @@ class RunBudget:
 class BudgetReservation:
     """One attempt's part of a run's budget, reserved until it is released."""
 
-    def __init__(self, budget: RunBudget, cap_usd: float | None) -> None:
+    def __init__(self, budget: RunBudget, cap_usd: float | None, spent_usd: float = 0.0) -> None:
         self._budget = budget
         self._cap = None if cap_usd is None else _units(cap_usd)
-        self._spent = 0
+        self._spent = _units(spent_usd)
 
     @property
     def has_limit(self) -> bool:
@@ -107,7 +109,7 @@ class BudgetReservation:
 
     @property
     def spent_usd(self) -> float:
-        """What this attempt has spent."""
+        """What the trial has spent, earlier attempts included."""
         return self._spent / _UNITS
 
     @property
@@ -133,6 +135,11 @@ class BudgetReservation:
             limit = self._budget.limit_usd or 0.0
             return ExhaustedBudget(cause=Cause.RUN_BUDGET, value_usd=self._budget.spent_usd, limit_usd=limit)
         return None
+
+
+def _needed(cap_usd: float | None, spent_usd: float) -> int:
+    """What a new reservation takes: what is left of its cap; without a cap, more than nothing."""
+    return 1 if cap_usd is None else max(_units(cap_usd) - _units(spent_usd), 0)
 
 
 def _units(usd: float) -> int:

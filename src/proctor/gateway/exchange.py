@@ -1,14 +1,19 @@
-"""One model request and its response: reads its usage, counts it, and records it."""
+"""One model request and its response: leaves its mark, reads its usage, counts it, and records it."""
 
 import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
+from proctor.gateway.backend import SendObserver
+from proctor.gateway.estimates import unanswered_usage, unseen_tokens
 from proctor.gateway.meter import ExchangeOutcome, UsageAccumulator
 from proctor.gateway.model_call import ModelCall
+from proctor.gateway.prices import Usage
 from proctor.gateway.recorder import EventBuffer, ExchangeStart, PreparedRequest, Recorder, format_timestamp
-from proctor.gateway.recording import RecordedExchange
+from proctor.gateway.recording import RecordedExchange, RecordedMark
 from proctor.gateway.session import GatewaySession
 from proctor.gateway.stream_reader import BodyReader, EventStreamReader
 
@@ -19,8 +24,13 @@ RECORDED_HEADERS: Final = frozenset({"content-type", "request-id", "retry-after"
 PREPARE_DELAY_SECONDS: Final = 0.02
 
 
-class ExchangeTracker:
-    """One request and its response."""
+class ExchangeTracker(SendObserver):
+    """One request and its response.
+
+    A request that leaves this machine leaves a mark in the recording before, with what it uses at most: if this process
+    is killed meanwhile, nothing else is known of it. As the response arrives, the mark is written anew: with the
+    provider's own count of the input, and with more output each time that what has arrived comes near to it.
+    """
 
     def __init__(self, session: GatewaySession, call: ModelCall, conversation: str) -> None:
         self._session = session
@@ -38,9 +48,39 @@ class ExchangeTracker:
         self._headers: dict[str, str] = {}
         self._errors: tuple[int, ...] = ()
         self._paid = False
+        self._unanswered = unanswered_usage(call)
+        self._under_way = False
+        self._lost_tries = 0
+        self._unseen_tokens = unseen_tokens(stream=call.stream)
+        self._marked: tuple[Usage, ...] = ()
+        self._marked_tokens = 0
+        self._start: ExchangeStart | None = None
         if session.recorder is not None:
             timer = asyncio.get_running_loop().call_later(PREPARE_DELAY_SECONDS, self._prepare_request)
-            self._to_prepare = session.recorder.start_exchange(), call, timer
+            self._start = session.recorder.start_exchange()
+            self._to_prepare = self._start, call, timer
+
+    async def before_send(self) -> None:
+        """Leave a synced mark, unless there is the same one from an earlier try."""
+        usages = (self._unanswered,) * (self._lost_tries + 1)
+        if usages != self._marked and self._session.spec.recording is not None:
+            self._session.mark(lambda recorder: self._write_mark(recorder, usages))
+            await self._session.sync_marks()
+        self._under_way = True
+
+    async def before_resend(self) -> None:
+        """Mark one more."""
+        self.not_answered(sent=True)
+        await self.before_send()
+
+    def not_answered(self, *, sent: bool) -> None:
+        """A try whose connection broke may have arrived, and may have been charged for."""
+        self._under_way = False
+        self._lost_tries += sent
+
+    def answered(self, *, error: bool) -> None:
+        """Errors cost nothing."""
+        self._under_way = not error
 
     def start_response(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...], *, paid: bool) -> None:
         """The head of the response has arrived."""
@@ -62,6 +102,8 @@ class ExchangeTracker:
             self._stream.feed(chunk, self._elapsed_ms())
         elif self._body is not None:
             self._body.feed(chunk)
+        if self._marked and self._usage.has_usage and self._usage.unreported_bytes >= self._marked_tokens:
+            self._session.record(self._write_progress)
 
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
@@ -72,7 +114,7 @@ class ExchangeTracker:
                 cut = self._stream.error or "the stream ended too early"
         self._prepare_request()
         body = self._body.finish() if self._body is not None else b""
-        usages = () if self._paid else self._usage.total()
+        usages = () if self._paid else self._used(cut)
         outcome = ExchangeOutcome(
             conversation=self._conversation,
             role=self._role,
@@ -88,6 +130,44 @@ class ExchangeTracker:
         self._session.finish_exchange(outcome, time.perf_counter() - self._started, cut)
         if self._event_buffer is not None:
             self._event_buffer.close()
+
+    def _used(self, cut: str | None) -> tuple[Usage, ...]:
+        """What the provider reported; estimates of what it did not, of every try that may have arrived there."""
+        reported = self._usage.total(None if cut is None else self._usage.unreported_bytes)
+        lost = (self._unanswered,) * self._lost_tries
+        if reported or not self._under_way or self._is_foreign_page:
+            return (*lost, *reported)
+        output = max(self._unanswered.tokens.output, self._usage.unreported_bytes)
+        tokens = msgspec.structs.replace(self._unanswered.tokens, output=output)
+        return (*lost, msgspec.structs.replace(self._unanswered, tokens=tokens))
+
+    @property
+    def _is_foreign_page(self) -> bool:
+        """Whether it is no response of a model, but for instance the page of a proxy on the way."""
+        kind = self._headers.get("content-type", "")
+        return self._status is not None and self._stream is None and "json" not in kind
+
+    def _write_mark(self, recorder: Recorder, usages: tuple[Usage, ...]) -> None:
+        if self._start is None:
+            return
+        self._marked = usages
+        recorder.write_mark(
+            RecordedMark(
+                number=self._start.number,
+                conversation=self._conversation,
+                role=self._role,
+                agent=self._agent,
+                at=format_timestamp(self._start.at),
+                usage=usages,
+                cost_usd=self._session.meter.cost(usages),
+            )
+        )
+
+    def _write_progress(self, recorder: Recorder) -> None:
+        """Mark twice as much output as has arrived, so that few marks are enough for a response of any length."""
+        self._marked_tokens = self._unseen_tokens + 2 * self._usage.unreported_bytes
+        usages = self._usage.total(self._marked_tokens)
+        self._write_mark(recorder, ((self._unanswered,) * self._lost_tries) + usages)
 
     def _prepare_request(self) -> None:
         """Prepare the request for the recording, unless that has been done."""

@@ -17,6 +17,7 @@ from proctor.gateway.recorder import Clock, utc_now
 from proctor.gateway.redact import Redactor
 from proctor.gateway.resumed_recording import resumed_responder
 from proctor.gateway.session import GatewayEventCallback, GatewaySession
+from proctor.gateway.sync_queue import SyncQueue
 
 # Connections that may wait to be accepted: all agents of a run may connect at the same time.
 _BACKLOG: Final = 1024
@@ -49,6 +50,7 @@ class Gateway:
         self._clock = clock
         self._sessions: dict[str, GatewaySession] = {}
         self._closed: set[str] = set()
+        self._syncs = SyncQueue()
         app = GatewayApp(self._sessions, self._closed, passes_login=backend.passes_login)
         self._server = HttpServer(app.handle, max_body_bytes=_MAX_BODY_BYTES)
 
@@ -61,6 +63,7 @@ class Gateway:
         await asyncio.gather(*(self._close(session) for session in list(self._sessions.values())))
         await self._server.close()
         await self._backend.close()
+        await self._syncs.close()
 
     async def listen(self, host: str = "127.0.0.1", port: int = 0) -> str:
         """Listen on an address of this machine; returns the URL to which a session's path is added.
@@ -111,7 +114,7 @@ class Gateway:
             responder = await asyncio.to_thread(
                 resumed_responder, spec.earlier_recordings, responder, values=spec.values, redactor=redactor
             )
-        reservation = await self.budget.reserve(spec.cap_usd)
+        reservation = await self.budget.reserve(spec.cap_usd, spent_usd=spec.spent_usd)
         try:
             session = GatewaySession(
                 spec,
@@ -120,6 +123,7 @@ class Gateway:
                 reservation=reservation,
                 prices=self.prices,
                 redactor=redactor,
+                syncs=self._syncs,
                 allow_unpriced=self._allow_unpriced,
                 on_event=on_event,
                 clock=self._clock,

@@ -63,27 +63,40 @@ class UsageAccumulator:
     def __init__(self, model: str) -> None:
         self.model = model
         self.has_usage = False
+        self.unreported_bytes = 0
+        self._final = False
         self._merged = WireUsage()
 
-    def update(self, usage: WireUsage | None, model: str | None = None) -> None:
-        """Add the usage of a message, a message_start or a message_delta."""
+    def add_delivered(self, length: int) -> None:
+        """So many bytes of what the model wrote have arrived, and no report of their usage yet."""
+        self.unreported_bytes += length
+
+    def update(self, usage: WireUsage | None, model: str | None = None, *, final: bool = False) -> None:
+        """Add the usage of a message, a message_start or a message_delta; `final`: of all that has arrived."""
         if model:
             self.model = model
         if usage is None:
             return
         self.has_usage = True
+        self._final = final
+        self.unreported_bytes = 0
         for name in WireUsage.__struct_fields__:
             value: Any = getattr(usage, name)
             if value is not None:
                 setattr(self._merged, name, value)
 
-    def total(self) -> tuple[Usage, ...]:
-        """What was used, by model; empty when nothing was reported."""
+    def total(self, unreported: int | None = None) -> tuple[Usage, ...]:
+        """What was used, by model; empty when nothing was reported.
+
+        `unreported`: the response broke off, and so much output at most is not in the provider's last report.
+        """
         if not self.has_usage:
             return ()
         merged = self._merged
+        added = Tokens(output=unreported or 0)
+        estimated = unreported is not None and (unreported > 0 or not self._final)
         searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
-        by_model = {self.model: merged.tokens()}
+        by_model = {self.model: merged.tokens() + added}
         # The top level does not include what was sampled besides the response: server-side compaction, advisors.
         for extra in merged.iterations or ():
             if extra.type != "message":
@@ -96,6 +109,7 @@ class UsageAccumulator:
                 web_searches=(searches or 0) if name == self.model else 0,
                 speed=merged.speed,
                 geo=merged.inference_geo,
+                estimated=estimated and name == self.model,
             )
             for name, tokens in by_model.items()
         )
@@ -106,7 +120,8 @@ class ExchangeOutcome(Record):
 
     Attributes:
         status: of the response; None when there was none.
-        cut: the response broke off, so its usage is a lower bound.
+        cut: the response broke off.
+        usages: what it used; estimates where the provider's report is missing.
         errors: the statuses of earlier tries at the provider (0: no connection), made by the gateway.
     """
 
@@ -148,8 +163,9 @@ class GatewayUsage(Record):
         requests: model requests that were not refused.
         retries: tries at the provider beyond the first of each request.
         errors: responses other than 200, by status, including those that were retried; "0" is no connection.
-        cut: responses that broke off; their tokens are a lower bound.
+        cut: responses that broke off.
         refused: requests that the gateway refused: budget spent, or model without a price.
+        web_refused: requests that the gateway refused because the provider was to execute a tool for them.
         turns: responses in main threads; compactions and side calls are not turns.
         cost_usd: None when anything that was used has no known price.
     """
@@ -164,6 +180,7 @@ class GatewayUsage(Record):
     errors: dict[str, int] = msgspec.field(default_factory=dict)
     cut: int = 0
     refused: int = 0
+    web_refused: int = 0
     turns: int = 0
     compactions: int = 0
     web_searches: int = 0
@@ -176,11 +193,16 @@ class _RunningTotal:
         self.requests = 0
         self.tokens = Tokens()
         self.cost: float | None = 0.0
+        self.estimated_requests = 0
+        self.estimated_cost = 0.0
 
-    def add(self, tokens: Tokens, cost: float | None) -> None:
+    def add(self, tokens: Tokens, cost: float | None, *, estimated: bool = False) -> None:
         self.requests += 1
         self.tokens += tokens
         self.cost = sum_costs((self.cost, cost))
+        if estimated:
+            self.estimated_requests += 1
+            self.estimated_cost = round(self.estimated_cost + (cost or 0.0), 12)
 
 
 class Meter:
@@ -199,9 +221,9 @@ class Meter:
         """What a response cost; None when any part of it has no price."""
         return sum_costs(self._prices.cost(usage) for usage in usages)
 
-    def add_refusal(self) -> None:
-        """Count a request that was refused."""
-        self._counts["refused"] += 1
+    def add_refusal(self, *, web: bool = False) -> None:
+        """Count a request that was refused; `web`: because of a tool that the provider executes."""
+        self._counts["web_refused" if web else "refused"] += 1
 
     def add(self, outcome: ExchangeOutcome) -> None:
         """Count one finished exchange."""
@@ -220,7 +242,8 @@ class Meter:
         for usage in outcome.usages:
             self._counts["web_searches"] += usage.web_searches
             for sums in (self._models, models):
-                sums.setdefault(usage.model, _RunningTotal()).add(usage.tokens, self._prices.cost(usage))
+                total = sums.setdefault(usage.model, _RunningTotal())
+                total.add(usage.tokens, self._prices.cost(usage), estimated=usage.estimated)
         key = (outcome.conversation, outcome.role, outcome.agent)
         tokens = sum((usage.tokens for usage in outcome.usages), Tokens())
         self._conversations.setdefault(key, _RunningTotal()).add(tokens, outcome.cost_usd)
@@ -256,6 +279,7 @@ class Meter:
             errors=dict(sorted(self._errors.items())),
             cut=self._counts["cut"],
             refused=self._counts["refused"],
+            web_refused=self._counts["web_refused"],
             turns=self._counts["turns"],
             compactions=self._counts["compactions"],
             web_searches=self._counts["web_searches"],
@@ -264,6 +288,13 @@ class Meter:
 
 def _by_model(sums: dict[str, _RunningTotal]) -> tuple[ModelUsage, ...]:
     return tuple(
-        ModelUsage(model=name, requests=entry.requests, tokens=entry.tokens, cost_usd=entry.cost)
+        ModelUsage(
+            model=name,
+            requests=entry.requests,
+            tokens=entry.tokens,
+            cost_usd=entry.cost,
+            estimated_requests=entry.estimated_requests,
+            estimated_usd=entry.estimated_cost,
+        )
         for name, entry in sorted(sums.items())
     )

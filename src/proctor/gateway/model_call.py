@@ -3,12 +3,13 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Raw
 
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
+from proctor.gateway.server_tools import messages_server_tools
 
 # How Claude Code asks for a summary of its own conversation; only the text distinguishes it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
@@ -41,6 +42,9 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         subagent_id: empty for a main thread.
         messages: the conversation, each message as it was sent.
         body: the whole request, as valid JSON.
+        cache_writes: for how long the prompt is to be cached, at most; empty where it is not.
+        speed: what the request asks for, beside the model, that its price depends on; `geo` likewise.
+        server_tools: what the provider is to execute or to fetch for it.
     """
 
     agent: str
@@ -51,6 +55,15 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool
     messages: list[Raw]
     body: bytes
+    cache_writes: Literal["", "5m", "1h"] = ""
+    speed: str | None = None
+    geo: str | None = None
+    server_tools: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The length of the request."""
+        return len(self.body)
 
     def fields(self) -> dict[str, Raw]:
         """The members of the body, each as it was sent; none where their names cannot be read."""
@@ -81,8 +94,9 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         return content_text(self.message(0).get("content"))
 
 
-class _ToolName(msgspec.Struct):
+class _Tool(msgspec.Struct):
     name: str = ""
+    type: Any = None
 
 
 class _MessagesRequestBody(msgspec.Struct):
@@ -91,7 +105,10 @@ class _MessagesRequestBody(msgspec.Struct):
     model: str
     messages: list[Raw]
     stream: bool | None = None
-    tools: list[_ToolName] | None = None
+    tools: list[_Tool] | None = None
+    mcp_servers: Raw = Raw()
+    speed: Any = None
+    inference_geo: Any = None
 
 
 _BODY: Final = msgspec.json.Decoder(_MessagesRequestBody)
@@ -118,6 +135,10 @@ def parse_model_call(body: bytes, headers: Mapping[str, str], *, agent: str = ""
         stream=bool(read.stream),
         messages=read.messages,
         body=body,
+        cache_writes=_cache_writes(body),
+        speed=_text_or_none(read.speed),
+        geo=_text_or_none(read.inference_geo),
+        server_tools=messages_server_tools((tool.type for tool in read.tools or ()), read.mcp_servers, read.messages),
     )
     if _is_compaction(call):
         return msgspec.structs.replace(call, role=Role.COMPACTION)
@@ -125,6 +146,17 @@ def parse_model_call(body: bytes, headers: Mapping[str, str], *, agent: str = ""
     if client and not subagent and not any(tool.name in _WORKING_TOOLS for tool in read.tools or ()):
         return msgspec.structs.replace(call, role=Role.SIDE)
     return call
+
+
+def _cache_writes(body: bytes) -> Literal["", "5m", "1h"]:
+    """By the marks in a request; text of the conversation that looks like one makes an estimate higher, at worst."""
+    if b'"cache_control"' not in body:
+        return ""
+    return "1h" if b'"1h"' in body else "5m"
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def content_text(content: Any) -> str:

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import field
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import read_user_file
 from proctor.core.record import Record
 from proctor.core.result import Tokens
+from proctor.core.user_files import parse_yaml, read_user_file
 
 TOKENS_PER_RATE: Final = 1_000_000
 _WRITE_5M, _WRITE_1H, _READ = 1.25, 2.0, 0.1
@@ -74,13 +74,17 @@ class PriceFile(Record):
 
 
 class Usage(Record):
-    """What one response used, as the provider reported it, with all that its price depends on."""
+    """What one response used, as the provider reported it, with all that its price depends on.
+
+    `estimated`: an upper estimate, since the provider's report did not arrive, or not to the end.
+    """
 
     model: str
     tokens: Tokens = Tokens()
     web_searches: int = 0
     speed: str | None = None
     geo: str | None = None
+    estimated: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -157,12 +161,10 @@ class Prices:
 
 
 def _read_price_file(path: Path) -> PriceFile:
-    import yaml  # noqa: PLC0415 - only a user's own table needs it
-
     text = read_user_file(path, "the price table")
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        document = parse_yaml(text)
+    except ValueError as error:
         raise InvalidData(f"the price table is neither JSON nor YAML: {error}", where=path) from error
     try:
         return msgspec.convert(document, PriceFile)

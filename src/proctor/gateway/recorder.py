@@ -13,11 +13,12 @@ from typing import IO, Any, Final, NamedTuple, Self
 import msgspec
 from msgspec import Raw
 
-from proctor.core.files import append_whole, truncate_torn_line
+from proctor.core.files import append_whole, sync_data, sync_directory, truncate_torn_line
 from proctor.core.record import Record
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.recording import (
     RecordedExchange,
+    RecordedMark,
     RecordedRefusal,
     RecordedRequest,
     RecordedResponse,
@@ -171,7 +172,10 @@ class _DigestedMessage(NamedTuple):
 
 
 class Recorder:
-    """Appends to the recording of one session. A write blocks until the line is in the page cache."""
+    """Appends to the recording of one session. A write blocks until the line is in the page cache.
+
+    There it survives a kill of this process; `sync` makes it survive a power cut.
+    """
 
     def __init__(self, path: Path, header: RecordingHeader, redactor: Redactor, *, clock: Clock = utc_now) -> None:
         self.path = path
@@ -181,6 +185,7 @@ class Recorder:
         self._canonical: dict[bytes, bytes] = {}
         self._written: dict[str, tuple[int, tuple[bytes, ...]]] = {}
         self._numbers = 0
+        self._new = True
         path.parent.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         truncate_torn_line(self._descriptor)
@@ -236,6 +241,10 @@ class Recorder:
         self._write_line(pieces)
         self._written[exchange.conversation] = (prepared.start.number, prepared.digests)
 
+    def write_mark(self, mark: RecordedMark) -> None:
+        """Append the mark of a request."""
+        self._write_line([self._redactor.redact_bytes(msgspec.json.encode(mark))])
+
     def write_refusal(self, conversation: str, status: int, message: str) -> None:
         """Append a request that was refused."""
         refusal = RecordedRefusal(
@@ -250,6 +259,14 @@ class Recorder:
         clean = {name: self._redactor.redact_text(value) for name, value in headers.items()}
         value = Raw(_as_json(self._redactor.redact_bytes(body))) if body else None
         return RecordedResponse(status=status, headers=clean, ms=ms, body=value, cut=cut)
+
+    def sync(self) -> None:
+        """Sync what was written, unless the file is closed. May be called in another thread."""
+        if self._descriptor >= 0:
+            sync_data(self._descriptor)
+            if self._new:
+                sync_directory(self.path.parent)
+                self._new = False
 
     def close(self) -> None:
         """Sync what was written, and close the file."""

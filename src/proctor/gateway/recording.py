@@ -3,7 +3,9 @@
     {"kind": "cassette", …}   the header. A second header starts over: the session was run again into the same
                               file, and what precedes it belongs to an earlier attempt.
     {"kind": "part", …}       a system prompt, a tool list or the other members of a request, once, under its id
-    {"kind": "exchange", …}   a request and its response
+    {"kind": "mark", …}       a request that is about to leave this machine, and what it uses at most; later marks of
+                              the same number, written as its response arrives, replace it
+    {"kind": "exchange", …}   a request and its response; the marks of its number have served their purpose
     {"kind": "refusal", …}    a request that the gateway refused
 
 Every request of a conversation repeats all previous messages. An exchange therefore holds only the new ones: `keep`
@@ -18,13 +20,14 @@ string. A process that is killed while it writes leaves an unfinished last line,
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import check_json, read_user_bytes
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Usage
 from proctor.gateway.sse import SseEvent
@@ -97,6 +100,21 @@ class RecordedExchange(Record, tag_field="kind", tag="exchange"):
     events: list[list[Any]] | None = None
 
 
+class RecordedMark(Record, tag_field="kind", tag="mark"):
+    """A request that leaves this machine, written and synced before it does, with what it uses at most.
+
+    Without an exchange of the same number, the process was killed while the request was under way.
+    """
+
+    number: int
+    conversation: str
+    role: Role
+    agent: str
+    at: str
+    usage: tuple[Usage, ...]
+    cost_usd: float | None
+
+
 class RecordedRefusal(Record, tag_field="kind", tag="refusal"):
     """A request that the gateway refused, and the error message."""
 
@@ -166,14 +184,20 @@ class PathTranslator:
 
 
 class Recording(Record):
-    """The recording of a session: of the last attempt, if the file holds several."""
+    """The recording of a session: of the last attempt, if the file holds several.
+
+    Attributes:
+        unanswered: the last mark of each request that was under way when the process was killed.
+    """
 
     header: RecordingHeader
     exchanges: tuple[ExpandedExchange, ...]
     refusals: tuple[RecordedRefusal, ...] = field(default_factory=tuple)
+    unanswered: tuple[RecordedMark, ...] = field(default_factory=tuple)
 
 
-_LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedExchange | RecordedRefusal)
+_MAX_BYTES: Final = 1 << 31
+_LINE = msgspec.json.Decoder(RecordingHeader | SharedPart | RecordedMark | RecordedExchange | RecordedRefusal)
 
 
 def load_recording(path: Path) -> Recording:
@@ -182,33 +206,35 @@ def load_recording(path: Path) -> Recording:
     Raises:
         InvalidData: it cannot be read, or a line is not part of a recording; says which line.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InvalidData(f"cannot read the recording: {error.strerror}", where=path) from error
+    data = read_user_bytes(path, "the recording", limit=_MAX_BYTES, error=InvalidData)
     header: RecordingHeader | None = None
     parts: dict[str, Any] = {}
     recorded: dict[int, ExpandedExchange] = {}
     refusals: list[RecordedRefusal] = []
+    marks: dict[int, RecordedMark] = {}
     # What follows the last newline is an unfinished line.
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
+            check_json(line)
             entry = _LINE.decode(line)
             match entry:
                 case RecordingHeader():
-                    header, parts, recorded, refusals = entry, {}, {}, []
+                    header, parts, recorded, refusals, marks = entry, {}, {}, [], {}
                 case SharedPart():
                     parts[entry.id] = entry.value
+                case RecordedMark():
+                    marks[entry.number] = entry
                 case RecordedExchange():
                     recorded[entry.number] = _expand(entry, parts, recorded)
                 case RecordedRefusal():
                     refusals.append(entry)
-        except (msgspec.DecodeError, KeyError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError, KeyError) as error:
             raise InvalidData(f"line {number} is not part of a recording: {error}", where=path) from error
     if header is None:
         raise InvalidData("the recording is empty", where=path)
     exchanges = tuple(recorded[number] for number in sorted(recorded))
-    return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals))
+    unanswered = tuple(mark for number, mark in sorted(marks.items()) if number not in recorded)
+    return Recording(header=header, exchanges=exchanges, refusals=tuple(refusals), unanswered=unanswered)
 
 
 def _expand(

@@ -7,7 +7,7 @@ from typing import Final
 REDACTED: Final = "[redacted]"
 CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key"})
 _KEY_PATTERN: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
-_MIN_SECRET_LENGTH: Final = 4
+MIN_SECRET_LENGTH: Final = 4
 
 
 class Secret:
@@ -42,7 +42,7 @@ class Redactor:
     def add(self, secret: str) -> None:
         """Add a secret; one that is too short, and may be ordinary text, is ignored."""
         literal = secret.encode()
-        if len(literal) >= _MIN_SECRET_LENGTH and literal not in self._literals:
+        if len(literal) >= MIN_SECRET_LENGTH and literal not in self._literals:
             self._literals.append(literal)
             # Longest first: a secret that contains another one must be replaced as a whole.
             self._literals.sort(key=len, reverse=True)

@@ -89,13 +89,16 @@ class ResumedResponder(Responder):
         self._earlier = earlier
         self._live = live
 
-    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
-        """The recorded response, marked as paid for; or the backend's."""
+    def paid_reply(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply | None:
+        """The recorded response, marked as paid for."""
         reply = self._earlier.pop_reply(call)
-        if reply is None:
-            return await self._live.respond(call, conversation, incoming)
-        self._live.skip(call, conversation, incoming)
+        if reply is not None:
+            self._live.skip(call, conversation, incoming)
         return reply
+
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
+        """The backend's response, where there is no recorded one."""
+        return await self._live.respond(call, conversation, incoming)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Other requests cost nothing and go to the backend."""

@@ -2,19 +2,23 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, field
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import read_user_file
 from proctor.core.record import Record
+from proctor.core.user_files import parse_yaml, read_user_file
 from proctor.gateway.model_call import Role
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
+
+_MAX_PROBLEMS: Final = 100
+_MAX_MESSAGE: Final = 300
 
 Count = Annotated[int, Meta(ge=0)]
 Seconds = Annotated[float, Meta(ge=0)]
@@ -173,12 +177,10 @@ def read_script(path: Path) -> Script:
         UsageError: it cannot be read.
         InvalidData: it is not a valid script; lists every problem with its place.
     """
-    import yaml  # noqa: PLC0415 - slow, and only scripts are YAML
-
     text = read_user_file(path, "the script")
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        document = parse_yaml(text)
+    except ValueError as error:
         raise InvalidData(f"the script is neither YAML nor JSON: {error}", where=path) from error
     return parse_script(document, where=path)
 
@@ -189,10 +191,14 @@ def parse_script(document: Any, *, where: object = None) -> Script:
     Raises:
         InvalidData: it is not a valid script; lists every problem with its place in the document.
     """
-    problems = list(_schema_problems(document))
+    problems = list(islice(_non_string_keys(document), _MAX_PROBLEMS))
     if not problems:
-        script = msgspec.convert(document, Script)
-        problems = list(_rule_problems(script))
+        try:
+            script = msgspec.convert(document, Script)
+            problems = list(islice(_rule_problems(script), _MAX_PROBLEMS))
+        except msgspec.ValidationError as error:
+            # msgspec stops at the first problem; the schema, which is made from the same types, finds the others.
+            problems = list(islice(_schema_problems(document), _MAX_PROBLEMS)) or [str(error)]
     if problems:
         count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise InvalidData(f"the script has {count}: {'; '.join(problems)}", where=where)
@@ -203,14 +209,14 @@ def _schema_problems(document: Any) -> Iterator[str]:
     """Where the document does not match the types above. Their JSON Schema reports all problems at once."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
 
-    bad_keys = list(_non_string_keys(document))
-    if bad_keys:
-        yield from bad_keys
-        return
     validator = Draft202012Validator(msgspec.json.schema(Script))
     for error in validator.iter_errors(document):
         for single in _single_errors(error):
-            yield f"{_location(single.absolute_path)}: {single.message}"
+            yield f"{_location(single.absolute_path)}: {_shortened(single.message)}"
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + "…"
 
 
 def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":

@@ -9,7 +9,7 @@ from typing import Final
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.backend import GatewaySessionSpec, Responder
+from proctor.gateway.backend import FINAL_STATUS, GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
 from proctor.gateway.budget import BudgetReservation
 from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
 from proctor.gateway.meter import ExchangeOutcome, GatewayUsage, Meter
@@ -18,6 +18,8 @@ from proctor.gateway.prices import Prices
 from proctor.gateway.recorder import Clock, Recorder, format_timestamp, utc_now
 from proctor.gateway.recording import RecordingHeader
 from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor
+from proctor.gateway.server_tools import is_remote_work
+from proctor.gateway.sync_queue import SyncQueue
 
 # How long a response that is already complete may take to be sent when its session closes.
 GRACE_SECONDS: Final = 1.0
@@ -28,15 +30,19 @@ GatewayEventCallback = Callable[[GatewayEvent], None]
 
 
 class GatewayRefusal(Record):
-    """A final error of the gateway's own."""
+    """A final error of the gateway's own; `web`: because of a tool that the provider executes."""
 
     status: int
     kind: str
     message: str
+    web: bool = False
 
 
 SESSION_CLOSED: Final = GatewayRefusal(
     status=403, kind="permission_error", message="session_closed: this attempt has ended"
+)
+RECORDING_LOST: Final = GatewayRefusal(
+    status=FINAL_STATUS, kind="api_error", message="recording_lost: the request was not sent, as it cannot be recorded"
 )
 
 
@@ -59,6 +65,7 @@ class GatewaySession:
         reservation: BudgetReservation,
         prices: Prices,
         redactor: Redactor,
+        syncs: SyncQueue,
         allow_unpriced: bool = False,
         on_event: GatewayEventCallback | None = None,
         clock: Clock = utc_now,
@@ -74,6 +81,7 @@ class GatewaySession:
         self.tasks: set[asyncio.Task[object]] = set()
         self._reservation = reservation
         self._prices = prices
+        self._syncs = syncs
         self.meter = Meter(prices)
         self._conversations = ConversationNames()
         self._allow_unpriced = allow_unpriced
@@ -92,14 +100,27 @@ class GatewaySession:
             )
             self.recorder = Recorder(spec.recording, header, redactor, clock=clock)
 
-    def agent_path(self, agent: str) -> str:
-        """The end of the base URL of one named agent of a pod."""
-        return f"{self.path}/a/{agent}"
-
     @property
     def usage(self) -> GatewayUsage:
         """What has been used so far."""
         return self.meter.snapshot()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all further requests are refused."""
+        return self.closed or self.limit is not None
+
+    def web_refusal(self, call: ModelCall) -> GatewayRefusal | None:
+        """Why this request is refused: it wants a tool of the provider, and the run does not allow them."""
+        if self.spec.web or not call.server_tools:
+            return None
+        return _web_refusal(", ".join(call.server_tools[:3]))
+
+    def remote_work_refusal(self, incoming: IncomingRequest) -> GatewayRefusal | None:
+        """Why this request, which is none to a model, is refused: the provider would work by itself, with its tools."""
+        if self.spec.web or not is_remote_work(incoming.method, incoming.path):
+            return None
+        return _web_refusal(f"{incoming.method} {incoming.path.partition('?')[0]}")
 
     def refusal(self, model: str | None = None) -> GatewayRefusal | None:
         """Why the next request is refused, if it is. After a limit is reached, all are."""
@@ -119,7 +140,7 @@ class GatewaySession:
 
     def record_refusal(self, refusal: GatewayRefusal, conversation: str) -> None:
         """Count and record a request that was refused."""
-        self.meter.add_refusal()
+        self.meter.add_refusal(web=refusal.web)
         self.record(lambda recorder: recorder.write_refusal(conversation, refusal.status, refusal.message))
 
     def redact_login(self, headers: Mapping[str, str]) -> None:
@@ -159,7 +180,7 @@ class GatewaySession:
             self._reservation.release()
             if self.recorder is not None:
                 recorder, self.recorder = self.recorder, None
-                await asyncio.to_thread(recorder.close)
+                await self._syncs.run(recorder.close)
 
     def _reach_limit(self, cause: Cause, message: str) -> None:
         if self.limit is None:
@@ -186,9 +207,37 @@ class GatewaySession:
         try:
             write(self.recorder)
         except OSError as error:
-            recorder, self.recorder = self.recorder, None
-            message = f"the recording {recorder.path} cannot be written: {error.strerror}"
-            self.report_failure(GatewayFailure(cause=Cause.DISK_FULL, message=message))
+            self._lose_recording(self.recorder, error)
+
+    def mark(self, write: Callable[[Recorder], None]) -> None:
+        """Record something without which a request may not be sent.
+
+        Raises:
+            RecordingLost: the recording cannot be written, now or since an earlier time.
+        """
+        self.record(write)
+        if self.recorder is None:
+            raise RecordingLost
+
+    async def sync_marks(self) -> None:
+        """Return when all that was recorded would survive a power cut.
+
+        Raises:
+            RecordingLost: it cannot be synced.
+        """
+        recorder = self.recorder
+        if recorder is None:
+            raise RecordingLost
+        try:
+            await self._syncs.sync(recorder)
+        except OSError as error:
+            self._lose_recording(recorder, error)
+            raise RecordingLost from error
+
+    def _lose_recording(self, recorder: Recorder, error: OSError) -> None:
+        self.recorder = None
+        message = f"the recording {recorder.path} cannot be written: {error.strerror}"
+        self.report_failure(GatewayFailure(cause=Cause.DISK_FULL, message=message))
 
     def finish_exchange(self, outcome: ExchangeOutcome, seconds: float, cut: str | None) -> None:
         """Count an exchange that has ended, and charge it."""
@@ -209,5 +258,12 @@ class GatewaySession:
                 cut=cut,
             )
         )
-        # Notifies the runner at once when this response has used up a budget.
-        self.refusal()
+        # Notifies the runner at once when this response has used up a budget. What is replayed uses nothing, and a
+        # trial whose budget was spent before may replay all that it has paid for.
+        if outcome.usages:
+            self.refusal()
+
+
+def _web_refusal(wanted: str) -> GatewayRefusal:
+    message = f"web_not_allowed: this run, without --web, does not allow what the provider would execute: {wanted}"
+    return GatewayRefusal(status=FINAL_STATUS, kind="invalid_request_error", message=message, web=True)

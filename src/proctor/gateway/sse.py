@@ -26,11 +26,6 @@ class EventSplitter:
         self._rest = b""
         self._dropping = False
 
-    @property
-    def at_boundary(self) -> bool:
-        """Whether the stream is between two events."""
-        return not self._rest and not self._dropping
-
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes."""
         data = self._rest + chunk if self._rest else chunk

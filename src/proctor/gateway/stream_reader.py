@@ -11,6 +11,8 @@ from proctor.gateway.sse import EventSplitter
 
 # Events that the meter needs contain one of these. Most of a stream is deltas, which do not and are not decoded.
 _EVENT_MARKERS: Final = (b'"message_', b'"error"')
+# What an event of a delta has around the model's text, at least.
+_ENVELOPE_BYTES: Final = len(b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}')
 
 
 class _WireMessage(msgspec.Struct):
@@ -55,29 +57,34 @@ class EventStreamReader:
 
     def feed(self, chunk: bytes, at_ms: int) -> None:
         """Read a chunk that was relayed."""
-        unmarked = _EVENT_MARKERS[0] not in chunk and _EVENT_MARKERS[1] not in chunk
-        if self._on_event is None and unmarked and self._events.at_boundary and chunk.endswith(b"\n\n"):
-            return
         for payload in self._events.feed(chunk):
             if self._on_event is not None:
                 self._on_event(payload, at_ms)
             if _EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload:
                 self._read_event(payload)
+            else:
+                self._count_delta(payload)
+
+    def _count_delta(self, payload: bytes) -> None:
+        self._usage.add_delivered(max(1, len(payload) - _ENVELOPE_BYTES))
 
     def _read_event(self, payload: bytes) -> None:
         try:
             event = _EVENT.decode(payload)
         except DECODE_ERRORS:
+            self._count_delta(payload)
             return
         match event.type:
             case "message_start" if event.message is not None:
                 self._usage.update(event.message.usage, event.message.model)
             case "message_delta":
-                self._usage.update(event.usage)
+                self._usage.update(event.usage, final=True)
             case "message_stop":
                 self.finished = True
             case "error" if event.error is not None:
                 self.error = f"{event.error.type}: {event.error.message}"
+            case _:
+                self._count_delta(payload)  # its text has one of the markers
 
 
 class BodyReader:
@@ -90,6 +97,7 @@ class BodyReader:
     def feed(self, chunk: bytes) -> None:
         """Read a chunk that was relayed."""
         self._chunks.append(chunk)
+        self._usage.add_delivered(len(chunk))
 
     def finish(self) -> bytes:
         """The whole body, at its end."""
@@ -99,5 +107,5 @@ class BodyReader:
         except DECODE_ERRORS:
             return body
         if message.type == "message":
-            self._usage.update(message.usage, message.model)
+            self._usage.update(message.usage, message.model, final=True)
         return body

@@ -28,9 +28,10 @@ from proctor.gateway.backend import (
     synthetic_reply,
 )
 from proctor.gateway.events import GatewayFailure
-from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse
+from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor, Secret
+from proctor.gateway.secret_mask import SecretMask, mask_text, secret_spellings
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
@@ -38,6 +39,7 @@ _UNAUTHORIZED: Final = 401
 _AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
 _RATE_LIMITED: Final = 429
 _RETRYABLE: Final = frozenset({408, 409, _RATE_LIMITED})
+_FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
 # Only at the start of the provider's message: elsewhere an error may quote what the agent sent.
 _NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
@@ -115,6 +117,7 @@ class Upstream(Backend, Responder):
         self.auth = auth
         self.passes_login = auth is ProviderAuth.PASS_THROUGH
         self.secrets = () if key is None else (key.reveal(),)
+        self._spellings = secret_spellings(self.secrets)
         self._auth = {} if key is None else _auth_headers(key.reveal(), auth)
         self._dropped = _NOT_FORWARDED if self.passes_login else _NOT_FORWARDED | CREDENTIAL_HEADERS
         self._retry = RetryPolicy() if retry is None else retry
@@ -151,7 +154,7 @@ class Upstream(Backend, Responder):
         waited = 0.0
         while True:
             response, reason = await self._send_once(incoming)
-            if response is not None and response.status < 400:  # noqa: PLR2004 - where errors begin
+            if response is not None and response.status < _FIRST_ERROR:
                 return self._relay(response, tuple(errors))
             status = NO_CONNECTION if response is None else response.status
             body = b"" if response is None else await _error_body(response)
@@ -168,11 +171,17 @@ class Upstream(Backend, Responder):
             await self._sleep(wait)
 
     async def _send_once(self, incoming: IncomingRequest) -> tuple[HttpResponse | None, str]:
+        headers = self._forwarded_headers(incoming.headers)
+        await incoming.sends.before_send()
         try:
-            headers = self._forwarded_headers(incoming.headers)
-            return await self._client.request(incoming.method, incoming.path, headers, incoming.body), ""
+            response = await self._client.request(
+                incoming.method, incoming.path, headers, incoming.body, before_resend=incoming.sends.before_resend
+            )
         except HttpConnectionError as error:
+            incoming.sends.not_answered(sent=not isinstance(error, NotConnectedError))
             return None, str(error)
+        incoming.sends.answered(error=response.status >= _FIRST_ERROR)
+        return response, ""
 
     def _forwarded_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         forwarded = _filtered_headers(headers, self._dropped)
@@ -182,17 +191,35 @@ class Upstream(Backend, Responder):
         return forwarded
 
     def _relay(self, response: HttpResponse, errors: tuple[int, ...]) -> BackendReply:
-        headers = _returned_headers(response.headers)
+        headers = self._returned_headers(response.headers)
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
             headers["content-length"] = length
-        return BackendReply(response.status, headers, _response_chunks(response), errors, close=response.close)
+        events = headers.get("content-type", "").startswith("text/event-stream")
+        mask = SecretMask(self._spellings, events=events)
+        return BackendReply(
+            response.status,
+            headers,
+            _response_chunks(response, mask),
+            errors,
+            unread=lambda: _unread_chunks(response, mask),
+            close=response.close,
+        )
+
+    def _returned_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The headers that the client gets; those that have our key in their name are dropped."""
+        returned = _filtered_headers(headers, _NOT_RETURNED)
+        return {
+            name: mask_text(value, self._spellings)
+            for name, value in returned.items()
+            if not any(spelling.lower() in name.encode() for spelling in self._spellings)
+        }
 
     def _error_reply(
         self, status: int, headers: Mapping[str, str], body: bytes, reason: str, errors: tuple[int, ...]
     ) -> BackendReply:
         clean = Redactor(self.secrets)
-        returned = _returned_headers(headers)
+        returned = self._returned_headers(headers)
         final = self._retry.tries > 1 and _is_retryable(status, headers)
         if final or (status in _AUTH_STATUSES and not self.passes_login):
             returned |= NO_RETRY_HEADERS
@@ -234,13 +261,27 @@ def _auth_headers(key: str, auth: ProviderAuth) -> dict[str, str]:
     return {"x-api-key": key} if auth is ProviderAuth.API_KEY else {"authorization": f"Bearer {key}"}
 
 
-async def _response_chunks(response: HttpResponse) -> AsyncGenerator[bytes, None]:
+async def _response_chunks(response: HttpResponse, mask: SecretMask) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(response.chunks()) as chunks:
             async for chunk in chunks:
-                yield chunk
+                if clean := mask.feed(chunk):
+                    yield clean
     except HttpConnectionError as error:
+        if rest := mask.finish():
+            yield rest
         raise StreamBroken(f"the provider's stream broke off: {error}") from error
+    if rest := mask.finish():
+        yield rest
+
+
+async def _unread_chunks(response: HttpResponse, mask: SecretMask) -> AsyncGenerator[bytes, None]:
+    async with aclosing(response.unread_chunks()) as chunks:
+        async for chunk in chunks:
+            if clean := mask.feed(chunk):
+                yield clean
+    if rest := mask.finish():
+        yield rest
 
 
 async def _error_body(response: HttpResponse) -> bytes:
@@ -256,10 +297,6 @@ async def _error_body(response: HttpResponse) -> bytes:
     finally:
         response.close()
     return body
-
-
-def _returned_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return _filtered_headers(headers, _NOT_RETURNED)
 
 
 def _filtered_headers(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from proctor.grading.audit import (
     audit,
     audit_change,
     run_time_findings,
-    tamper_event_findings,
     tampering_findings,
 )
 from proctor.grading.execution import run_tests, run_tests_in_new_environment
@@ -22,16 +21,18 @@ from proctor.grading.layout import (
     AppliedSubmission,
     add_files,
     apply_submission,
+    fixed_files,
     lay_out,
     replace_files,
     restore_paths,
     restore_protected,
 )
-from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, TestRun
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import REPORTER_FORMATS, ConfigFile, TestFormat, TestPlan, pytest_config
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
+from proctor.grading.test_program import program_patterns
 from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 
 __all__ = [
@@ -47,7 +48,6 @@ __all__ = [
     "InconclusiveKind",
     "InconclusiveRun",
     "Resolution",
-    "TamperEvent",
     "TaskProblem",
     "TaskProblemCode",
     "TaskValidation",
@@ -59,11 +59,13 @@ __all__ = [
     "apply_submission",
     "audit",
     "audit_change",
+    "fixed_files",
     "flaky_tests",
     "is_protected",
     "lay_out",
     "over_limit",
     "pre_patch_problem",
+    "program_patterns",
     "protected_paths",
     "pytest_config",
     "replace_files",
@@ -74,7 +76,6 @@ __all__ = [
     "run_tests_in_new_environment",
     "run_time_findings",
     "summarise",
-    "tamper_event_findings",
     "tampering_findings",
     "validate",
 ]

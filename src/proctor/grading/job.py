@@ -23,6 +23,7 @@ from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, T
 from proctor.core.record import to_json
 from proctor.core.verdict import TestStatus, Verdict
 from proctor.grading.execution import run_tests_in_new_environment
+from proctor.grading.layout import fixed_files
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.plan import TestPlan
 from proctor.workspaces import InvalidSubmission, patch_sha256
@@ -41,7 +42,8 @@ class GradingJob:
         folder: for the evidence.
         spec: the environment of a test run, without its tree.
         timeout: the wall clock of one test run, in seconds.
-        protected: patterns of the paths that a submission cannot change for good.
+        protected: patterns of the paths that a submission cannot change for good, before the tests or while they run.
+        overlay: files that are added to every tree before the tests run, and are protected too.
         tags, notes: of the task, for the report.
     """
 
@@ -52,6 +54,7 @@ class GradingJob:
     spec: EnvironmentSpec
     timeout: float
     protected: tuple[str, ...] = ()
+    overlay: Path | None = None
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -95,9 +98,15 @@ class GradingJob:
             InfrastructureError: the environment failed.
         """
         spec = msgspec.structs.replace(self.spec, workspace=tree)
+        fixed = await asyncio.to_thread(fixed_files, tree, self.protected, self.overlay)
         try:
             return await run_tests_in_new_environment(
-                self.context.provider, spec, plan, timeout=self.timeout, permit=permit or self.context.permit
+                self.context.provider,
+                spec,
+                plan,
+                timeout=self.timeout,
+                permit=permit or self.context.permit,
+                fixed=fixed,
             )
         except LimitReached as limit:
             if pristine:

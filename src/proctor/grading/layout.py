@@ -6,7 +6,8 @@ What is audited is the change of the tree: the files before and after our code a
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
@@ -18,6 +19,28 @@ from proctor.grading.audit import audit_change
 from proctor.grading.protection import is_protected, protected_paths
 from proctor.workspaces import ApplyResult, InvalidSubmission, TreeChange, apply_patch, base_of, read_change
 from proctor.workspaces.changes import write_changes
+
+_MAX_FIXED: Final = 1000
+_CODE_SUFFIXES: Final = frozenset(
+    (
+        "",
+        ".bats",
+        ".cjs",
+        ".go",
+        ".java",
+        ".js",
+        ".jsx",
+        ".kt",
+        ".mjs",
+        ".pl",
+        ".py",
+        ".rb",
+        ".rs",
+        ".sh",
+        ".ts",
+        ".tsx",
+    )
+)
 
 
 class AppliedSubmission(Record):
@@ -117,6 +140,21 @@ def restore_protected(base: Path, tree: Path, *, protected: Sequence[str], overl
     }
     entries = {path: read_entry(base, path) for path in paths}
     write_changes(tree, {path: entry for path, entry in entries.items() if entry != read_entry(tree, path)})
+
+
+def fixed_files(tree: Path, protected: Sequence[str], overlay: Path | None = None) -> tuple[str, ...]:
+    """The files of a tree that nothing may change while its tests run: protected ones, and those of the overlay.
+
+    There may be more than an environment can hold fixed; then code comes before data.
+    """
+    added = set() if overlay is None else set(file_paths(overlay))
+    found = [
+        os.fsdecode(path) for path in file_paths(tree) if path in added or is_protected(os.fsdecode(path), protected)
+    ]
+    regular = [path for path in found if not (tree / path).is_symlink() and not path.endswith(".pyc")]
+    return tuple(
+        sorted(regular, key=lambda path: (PurePosixPath(path).suffix not in _CODE_SUFFIXES, path))[:_MAX_FIXED]
+    )
 
 
 def _apply(base: Path, prediction: Prediction, tree: Path, *, merge: bool) -> ApplyResult:

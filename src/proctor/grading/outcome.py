@@ -32,13 +32,6 @@ class InconclusiveKind(StrEnum):
     MALFORMED = "malformed"  # what it wrote does not follow the format
 
 
-class TamperEvent(Record):
-    """Something that code of the workspace did at run time: what, and the file that did it."""
-
-    event: str
-    path: str
-
-
 class TestResults(Record, tag="results"):
     """A complete run.
 
@@ -47,13 +40,11 @@ class TestResults(Record, tag="results"):
         broken: what failed without being a test (a module that cannot be imported, a package that does not build),
             with what is known of it.
         tampered: parts of the test machinery that changed while it was running.
-        tamper_events: what the tested code did that no honest program needs to do; evidence for the audit.
     """
 
     tests: dict[str, TestStatus] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
-    tamper_events: tuple[TamperEvent, ...] = ()
 
 
 class InconclusiveRun(Record, tag="inconclusive"):
@@ -61,14 +52,13 @@ class InconclusiveRun(Record, tag="inconclusive"):
 
     Attributes:
         partial: what was reported before it went wrong: a hint, never a pass.
-        tampered, tamper_events: as in `TestResults`.
+        tampered: as in `TestResults`.
     """
 
     kind: InconclusiveKind
     reason: str
     partial: dict[str, TestStatus] = field(default_factory=dict)
     tampered: tuple[str, ...] = ()
-    tamper_events: tuple[TamperEvent, ...] = ()
 
 
 class TestRun(Record):

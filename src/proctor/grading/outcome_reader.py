@@ -1,5 +1,6 @@
 """What a finished test command proved."""
 
+import signal
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -14,6 +15,8 @@ from proctor.grading.tap import parse_tap
 
 EXIT_CODE_TEST: Final = "exit code"
 _CANNOT_RUN: Final = {126, 127}
+_KILLED: Final = 128  # plus the signal's number, as in a shell
+_FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR, TestStatus.XPASSED})
 _PARSERS: Final[dict[TestFormat, Callable[[bytes], TestResults | InconclusiveRun]]] = {
     TestFormat.JUNIT: parse_junit,
     TestFormat.TAP: parse_tap,
@@ -77,10 +80,27 @@ def _external_outcome(
         return TestResults(tests={EXIT_CODE_TEST: TestStatus.FAILED if result.exit_code else TestStatus.PASSED})
     parse = _PARSERS[test_command.format]
     if test_command.report_path is None:
-        return _OUTPUT_TRUNCATED if result.truncated else parse(result.stdout)
-    if not reports:
-        return InconclusiveRun(kind=InconclusiveKind.NO_REPORT, reason="the test command left no report")
-    return _merge([parse(data) for _, data in sorted(reports.items())])
+        outcome = _OUTPUT_TRUNCATED if result.truncated else parse(result.stdout)
+    elif not reports:
+        outcome = InconclusiveRun(kind=InconclusiveKind.NO_REPORT, reason="the test command left no report")
+    else:
+        outcome = _merge([parse(data) for _, data in sorted(reports.items())])
+    return _agreed_outcome(outcome, result.exit_code)
+
+
+def _agreed_outcome(outcome: TestResults | InconclusiveRun, exit_code: int) -> TestResults | InconclusiveRun:
+    """What a program reported, as far as the way it ended agrees with that: anybody can print a report."""
+    if isinstance(outcome, InconclusiveRun) or exit_code == 0:
+        return outcome
+    if exit_code > _KILLED:
+        number = exit_code - _KILLED
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        reason = f"the test command was killed by {name}"
+    elif outcome.broken or not _FAILING.isdisjoint(outcome.tests.values()):
+        return outcome
+    else:
+        reason = f"the test command ended with exit code {exit_code}, and its report has no failure"
+    return InconclusiveRun(kind=InconclusiveKind.CUT_SHORT, reason=reason, partial=outcome.tests)
 
 
 _OUTPUT_TRUNCATED: Final = InconclusiveRun(

@@ -29,13 +29,15 @@ class TestFormat(StrEnum):
 
     PYTEST = "pytest"
     UNITTEST = "unittest"
+    PROGRAM = "program"  # a program of the workspace that runs its tests with unittest
+    FUNCTIONS = "functions"  # functions that raise when they fail
     JUNIT = "junit"
     TAP = "tap"
     GO = "go-test-json"
     EXIT_CODE = "exit-code"
 
 
-REPORTER_FORMATS: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST})
+REPORTER_FORMATS: Final = frozenset({TestFormat.PYTEST, TestFormat.UNITTEST, TestFormat.PROGRAM, TestFormat.FUNCTIONS})
 
 
 class ConfigFile(Record):
@@ -48,11 +50,13 @@ class ConfigFile(Record):
 class TestPlan(Record):
     """A test step.
 
-    `pytest` and `unittest` are run by our reporter; every other format is a `command`, in which ``{report}`` stands
-    for a fresh path that it must write its results to. Without ``{report}`` they are read from its stdout.
+    `pytest`, `unittest`, `program` and `functions` are run by our reporter; every other format is a `command`, in which
+    ``{report}`` stands for a fresh path that it must write its results to. Without ``{report}`` they are read from its
+    stdout.
 
     Attributes:
-        targets: what is tested: files and directories (pytest), files, directories and dotted names (unittest).
+        targets: what is tested: files and directories (pytest), files, directories and dotted names (unittest), files
+            (functions); for a program, its path and its arguments.
         python: the interpreter that runs the tests; name one that lies outside the workspace.
         paths: directories of the workspace to import from, as in PYTHONPATH.
         pattern: which files unittest looks into.
@@ -148,9 +152,10 @@ def _reporter(form: TestFormat) -> tuple[bytes, bytes]:
     files = {
         "runner": f"run_{form.value}.py",
         "tamper_watch": "tamper_watch.py",
-        "audit_hook": "audit_hook.py",
         "result": "unittest_result.py",
     }
+    if form in {TestFormat.PROGRAM, TestFormat.FUNCTIONS}:
+        files["unittest"] = "run_unittest.py"
     sources = {part: _source(file) for part, file in files.items()}
     worker = _source("worker.py") + "\nmain(JOB)\n"
     codes = {part: _compiled(source) for part, source in sources.items()}

@@ -44,6 +44,11 @@ def is_protected(path: str, patterns: Sequence[str]) -> bool:
     return False
 
 
+def exact_pattern(path: str) -> str:
+    """A pattern for this one path."""
+    return f"/{_SPECIAL.sub(_ESCAPE, path)}"
+
+
 def protected_paths(paths: Iterable[str], patterns: Sequence[str]) -> tuple[str, ...]:
     """Those of the paths that are restored."""
     return tuple(path for path in paths if is_protected(path, patterns))
@@ -62,6 +67,8 @@ def _parse_pattern(pattern: str) -> tuple[tuple[str, ...], bool]:
     return tuple(segments), text.endswith("/")
 
 
+_SPECIAL: Final = re.compile(r"([*?\[\]\\])")
+_ESCAPE: Final = r"\\\1"
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 

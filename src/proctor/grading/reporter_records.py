@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from proctor.core.verdict import TestStatus
-from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TamperEvent, TestResults, record_status
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, record_status
 
 MAC_BYTES: Final = 16
 _KILLED: Final = 128  # plus the signal's number, as in a shell
@@ -83,7 +83,6 @@ class _RecordState:
         self.tests: dict[str, TestStatus] = {}
         self.broken: dict[str, str] = {}
         self.tampered: list[str] = []
-        self.tamper_events: list[TamperEvent] = []
         self.collected: Counter[str] = Counter()
         self.running: str | None = None
         self.stage = "not_started"
@@ -116,8 +115,6 @@ class _RecordState:
                 self.broken[place] = text
             case "worker tampered", [name]:
                 self.tampered.append(name)
-            case "worker tamper_event", [event, place] if self.stage in {"collecting", "running"}:
-                self.tamper_events.append(TamperEvent(event=event, path=place))
             case "worker final", [_code] if self.stage == "running" and self.running is None:
                 self.stage = "final"
             case "worker aborted", [error]:
@@ -145,7 +142,6 @@ class _RecordState:
             tests=self.tests,
             broken=self.broken,
             tampered=tuple(dict.fromkeys(self.tampered)),
-            tamper_events=tuple(dict.fromkeys(self.tamper_events)),
         )
 
     def _exit_description(self) -> str:
@@ -165,5 +161,4 @@ class _RecordState:
             reason=reason,
             partial=partial,
             tampered=tuple(dict.fromkeys(self.tampered)),
-            tamper_events=tuple(dict.fromkeys(self.tamper_events)),
         )

@@ -30,7 +30,13 @@ def runs_table(
         title=title,
         headings=HEADINGS,
         rows=tuple(_cells(row) for row in rows),
-        notes=(*published_lines(published, tasks), *error_notes(rows)),
+        notes=(
+            *published_lines(published, tasks),
+            *error_notes(rows),
+            *control_notes(rows),
+            *estimate_notes(rows),
+            *web_notes(rows),
+        ),
     )
 
 
@@ -316,6 +322,40 @@ def error_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
     errors = sum(row.errors for row in rows)
     are = "is" if errors == 1 else "are"
     return (f"{plural(errors, 'infrastructure error')} {are} excluded from the rates.",) if errors else ()
+
+
+def control_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
+    """A note for each run whose resolved trials were not all seen to fail where a right program must."""
+    notes = []
+    for row in rows:
+        if row.resolved and not row.controls:
+            notes.append(f"{row.run_id}: control exams were off, so resolved trials were not seen to fail any test.")
+        elif row.uncontrolled:
+            trials = plural(row.resolved, "resolved trial")
+            notes.append(f"{row.run_id}: {row.uncontrolled} of {trials} passed tests that have no altered twin.")
+    return tuple(notes)
+
+
+def estimate_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
+    """How much of a run's cost is estimated, for each run in which some is."""
+    return tuple(
+        f"{row.run_id}: {money(row.estimated_usd)} of {money(row.total_usd)} is an upper estimate, of "
+        f"{plural(row.estimated_requests, 'request')} whose response broke off or never came."
+        for row in rows
+        if row.estimated_requests
+    )
+
+
+def web_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
+    """Which runs allowed the provider's own tools, and which refused requests that wanted one."""
+    return tuple(
+        f"{row.run_id}: the provider's own tools, such as web search, were allowed."
+        if row.web
+        else f"{row.run_id}: {plural(row.web_refused, 'request')} for the provider's own tools, such as web search, "
+        f"{'was' if row.web_refused == 1 else 'were'} refused."
+        for row in rows
+        if row.web or row.web_refused
+    )
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from proctor.analysis.sweep import SweepOutcome, SweepRunOutcome
 from proctor.core.formatting import NO_VALUE, duration, money, percent_interval, percentage_points
-from proctor.report.runs import error_notes
+from proctor.report.runs import error_notes, estimate_notes, web_notes
 from proctor.report.tables import Table, as_text
 
 
@@ -54,5 +54,6 @@ def _notes(outcome: SweepOutcome) -> Iterator[str]:
             yield run.comparison.sentence
         if run.decision is not None and not run.decision.passed:
             yield run.decision.sentence
-    yield from error_notes(run.row for run in outcome.runs)
+    rows = [run.row for run in outcome.runs]
+    yield from (*error_notes(rows), *estimate_notes(rows), *web_notes(rows))
     yield outcome.sentence

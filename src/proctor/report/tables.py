@@ -60,9 +60,9 @@ def _wrap(sentence: str, width: int | None) -> str:
     return fill(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
-def as_markdown(table: Table, *, level: int = 2) -> str:
+def as_markdown(table: Table) -> str:
     """The table in Markdown."""
-    lines = [f"{'#' * level} {escape_markdown(table.title)}", ""]
+    lines = [f"## {escape_markdown(table.title)}", ""]
     lines.append("| " + " | ".join(map(escape_markdown, table.headings)) + " |")
     lines.append("|" + " --- |" * len(table.headings))
     lines += ["| " + " | ".join(map(escape_markdown, row)) + " |" for row in table.rows]

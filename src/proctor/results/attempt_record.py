@@ -6,7 +6,7 @@ from typing import Final, Literal
 from proctor.core.causes import Cause
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, ModelUsage
+from proctor.core.result import AgentMetrics, ModelUsage, WebUse
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
 
@@ -29,6 +29,7 @@ class AttemptRecord(Record):
         cause: why it ended, when the agent did not simply finish.
         submission: the file beside this one that holds the submission; None when there is none.
         findings: what was found in the submission when it was stored; the grader's own are added later.
+        web: None where there was no gateway.
     """
 
     number: int
@@ -43,6 +44,7 @@ class AttemptRecord(Record):
     submission: str | None = None
     patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
     findings: tuple[Finding, ...] = ()
+    web: WebUse | None = None
     schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"
 
 

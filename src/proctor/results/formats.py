@@ -246,8 +246,6 @@ def external_config(
     model: str | None = None,
     versions: Mapping[str, str] | None = None,
     created_at: str | None = None,
-    concurrency: int = 1,
-    timeout: float | None = None,
     runner: str = "elsewhere",
     data_digest: str = "",
 ) -> RunConfig:
@@ -263,9 +261,7 @@ def external_config(
         model=model,
         preset="",
         runner=runner,
-        concurrency=concurrency,
         grade_concurrency=1,
-        timeout=timeout,
         max_turns=0,
         data_digest=data_digest,
         versions=dict(versions or {}),

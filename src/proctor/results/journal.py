@@ -13,16 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import append_whole, sync_directory, truncate_torn_line, write_atomic
+from proctor.core.files import append_whole, sync_data, sync_directory, truncate_torn_line, write_atomic
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
-
-_sync: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+from proctor.core.user_files import read_user_lines
 
 
 class _JournalCommit(NamedTuple):
@@ -101,7 +100,7 @@ class Journal:
                 sync_directory(folder)
             if good:
                 self._append_bytes(good)
-                _sync(self._descriptor)
+                sync_data(self._descriptor)
         except OSError as failure:
             return [error or failure for error in outcomes]
         return outcomes
@@ -152,15 +151,12 @@ def read_journal(file: Path) -> Iterator[JournalEntry]:
     """
     if not file.exists():
         return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.endswith(b"\n"):
-                return
-            if line.strip():
-                try:
-                    entry = from_json(line, JournalEntry)
-                except InvalidData as error:
-                    raise InvalidData(
-                        error.what, where=f"{file}:{number}", fix="remove that line, then resume"
-                    ) from error
-                yield entry
+    for number, line in enumerate(read_user_lines(file, "the journal"), start=1):
+        if not line.endswith(b"\n"):
+            return
+        if line.strip():
+            try:
+                entry = from_json(line, JournalEntry)
+            except InvalidData as error:
+                raise InvalidData(error.what, where=f"{file}:{number}", fix="remove that line, then resume") from error
+            yield entry

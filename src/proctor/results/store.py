@@ -4,6 +4,7 @@ Version 1 stored results in ``tasks/`` and called the second trial of a task ``<
 run of version 1 keeps its names, also when it is resumed.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,9 @@ from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, read_record, to_json
-from proctor.core.result import TaskResult, sum_costs, usage_cost
+from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
+from proctor.core.user_files import MAX_BYTES
 
 CONFIG_FILE: Final = "config.json"
 SUMMARY_FILE: Final = "summary.json"
@@ -202,11 +204,18 @@ def find_run(name: str, *, root: Path | None = None) -> RunStore:
     )
 
 
-def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_usd: float | None = 0.0) -> RunSummary:
+def summarise(
+    config: RunConfig,
+    results: Iterable[TaskResult],
+    *,
+    unfinished_usd: float | None = 0.0,
+    unfinished_estimated_usd: float = 0.0,
+) -> RunSummary:
     """Count a run's results. A cost is unknown (None) as soon as any model's price is."""
     statuses: dict[Status, int] = dict.fromkeys(Status, 0)
     causes: dict[str, int] = {}
     cost: float | None = 0.0
+    estimated = unfinished_estimated_usd
     tokens, seconds, tasks = 0, 0.0, 0
     for result in results:
         tasks += 1
@@ -214,6 +223,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         causes[result.cause] = causes.get(result.cause, 0) + 1
         seconds += result.agent_seconds
         cost = sum_costs((cost, usage_cost(result.usage)))
+        estimated += estimated_cost(result.usage)
         tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
         run_id=config.run_id,
@@ -227,6 +237,7 @@ def summarise(config: RunConfig, results: Iterable[TaskResult], *, unfinished_us
         tokens=tokens,
         agent_seconds=seconds,
         unfinished_usd=unfinished_usd,
+        estimated_usd=round(estimated, 12),
         causes=dict(sorted(causes.items())),
     )
 
@@ -237,10 +248,17 @@ def attempt_dir_name(number: int) -> str:
 
 
 def _read_bytes(file: str) -> bytes:
-    """A whole file. A report reads up to a hundred thousand of them, and `open` takes longer than the rest."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    """A whole file. A report reads up to a hundred thousand of them, and `open` takes longer than the rest.
+
+    Raises:
+        OSError: it cannot be read, or not in this way.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        return os.read(descriptor, os.fstat(descriptor).st_size)
+        size = os.fstat(descriptor).st_size
+        if size > MAX_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), file)
+        return os.read(descriptor, size)
     finally:
         os.close(descriptor)
 

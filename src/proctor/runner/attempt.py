@@ -4,9 +4,8 @@ import asyncio
 import time
 import traceback
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -15,21 +14,18 @@ import msgspec
 
 from proctor.agents import read_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
-from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import CONSEQUENCES, Cause
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.record import to_json
-from proctor.core.result import AgentMetrics
-from proctor.core.run import RunConfig, Trial
+from proctor.core.result import AgentMetrics, WebUse
+from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
-from proctor.core.task import Task
 from proctor.core.verdict import Finding
 from proctor.gateway import (
     BudgetLimitHit,
     ExchangeFinished,
-    Gateway,
     GatewayEvent,
     GatewayFailure,
     GatewaySession,
@@ -37,53 +33,17 @@ from proctor.gateway import (
     Redactor,
 )
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, SUBMISSION_FILES, AttemptRecord
-from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
+from proctor.runner.errors import cause_of, collecting_cause, error_text, reraise_if_cancelled
 from proctor.runner.member_usage import add_member_usage
-from proctor.runner.observer import RunObserver
 from proctor.runner.redacted_environment import RedactedEnvironment
-from proctor.runner.sandbox_pool import SandboxPool
-from proctor.runner.scratch import ScratchPool
+from proctor.runner.state import RunSession
+from proctor.workspaces import InvalidSubmission
 
 CRASH_LOG: Final = "crash.log"
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
-# Less than any token costs: a task that has used up its cap before may replay what it paid for, and no more.
-_MIN_CAP_USD: Final = 1e-12
 _HTTP_OK: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """How every attempt of a run is made.
-
-    Attributes:
-        make_agent: makes the agent for a task.
-        scratch: folders in which attempts lay out what their environments are made from.
-        gateway: the proxy to the model; None when there is no model.
-        model: the model's id, as the agent requests it.
-        model_socket: where the gateway listens for environments.
-        sandboxes: the pool of agents' sandboxes; None for agents that need none.
-        secrets: what must never be written down.
-        grace_seconds: how long an agent has to end by itself after the model has been taken away.
-    """
-
-    config: RunConfig
-    benchmark: Benchmark
-    provider: EnvironmentProvider
-    make_agent: Callable[[Task], Agent]
-    scratch: ScratchPool
-    gateway: Gateway | None = None
-    model: str | None = None
-    model_socket: Path | None = None
-    sandboxes: SandboxPool | None = None
-    own_login: bool = False
-    secrets: tuple[str, ...] = ()
-    grace_seconds: float = 20.0
-
-    @property
-    def grade_options(self) -> GradeOptions:
-        """How submissions are graded."""
-        return GradeOptions(image=self.config.image, controls=self.config.controls)
+_AGENTS_DOING: Final = (Cause.TOO_LARGE, Cause.UNREADABLE, Cause.RESOURCE_LIMIT)
 
 
 class AttemptRunner:
@@ -93,39 +53,34 @@ class AttemptRunner:
         files: what is to be stored of it, by path.
 
     Args:
-        context: how attempts of the run are made.
+        run: the run that it is a part of.
         trial: which trial it is an attempt at; `number`: which attempt, counted from 1.
         logs: where it keeps what it leaves behind.
         earlier_recordings: of attempts at the same trial that were cut short. The model's responses there are replayed
             at no cost, as long as the agent sends the same requests.
         spent_usd: what those attempts have cost; the cap on a trial's cost holds for all of them together.
-        on_fatal_error: called when no task can fare better.
     """
 
     def __init__(
         self,
-        context: RunContext,
-        task: Task,
+        run: RunSession,
         trial: Trial,
         number: int,
         logs: Path,
         *,
-        observer: RunObserver,
-        on_fatal_error: Callable[[Cause, str], None],
         earlier_recordings: tuple[Path, ...] = (),
         spent_usd: float = 0.0,
     ) -> None:
-        self.context = context
-        self.task = task
-        self.trial = trial
+        self._run = run
+        self._benchmark = run.shared.benchmark
+        self._task = run.tasks[trial.task_id]
+        self._trial = trial
         self.number = number
         self.logs = logs
         self.files: dict[Path, bytes] = {}
-        self._observer = observer
-        self._on_fatal_error = on_fatal_error
         self._earlier_recordings = earlier_recordings
         self._spent_usd = spent_usd
-        self._redactor = Redactor(context.secrets)
+        self._redactor = Redactor(run.secrets)
         self._session: GatewaySession | None = None
         self._outcome: AgentOutcome | None = None
         self._submission: Prediction | None = None
@@ -145,7 +100,7 @@ class AttemptRunner:
             async with AsyncExitStack() as stack:
                 folder, agent, request, environment = await self._prepare(stack)
                 async with (
-                    self.context.benchmark.serve(self.task, environment, folder),
+                    self._benchmark.serve(self._task, environment, folder),
                     self._model_session(environment) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
@@ -155,12 +110,12 @@ class AttemptRunner:
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
-                    self._submission = await self.context.benchmark.collect_with(
-                        self.task, environment, folder, self.context.grade_options
-                    )
+                    self._submission = await self._collect(environment, folder)
             cause, detail = self._end_cause()
         except AgentFailure as failure:
-            cause, detail = getattr(failure, "cause", Cause.MALFORMED_SUBMISSION), str(failure)
+            cause, detail = self._end_cause()
+            if cause is not Cause.RESOURCE_LIMIT:
+                cause, detail = cause_of(failure), str(failure)
         except UsageError:
             raise
         except (ProctorError, OSError) as error:
@@ -174,28 +129,43 @@ class AttemptRunner:
         return self._record(cause, detail, started_at, time.monotonic() - clock)
 
     async def _prepare(self, stack: AsyncExitStack) -> tuple[Path, Agent, AgentRequest, Environment]:
-        context, task = self.context, self.task
-        folder = await stack.enter_async_context(context.scratch.acquire())
+        run, task = self._run, self._task
+        folder = await stack.enter_async_context(run.scratch.acquire())
         self._report("preparing")
-        agent = context.make_agent(task)
-        spec = await context.benchmark.prepare(task, folder)
-        sandbox = await stack.enter_async_context(context.sandboxes.acquire()) if context.sandboxes else None
+        agent = run.make_agent(task)
+        spec = await self._benchmark.prepare(task, folder)
+        sandbox = await stack.enter_async_context(run.sandboxes.acquire()) if run.sandboxes else None
         request = self._agent_request(sandbox)
         spec = agent.prepare_spec(self._environment_spec(spec), request)
         self._report("starting the environment")
-        environment = await stack.enter_async_context(await context.provider.start(spec))
+        environment = await stack.enter_async_context(await run.shared.provider.start(spec))
         return folder, agent, request, environment
 
+    async def _collect(self, environment: Environment, folder: Path) -> Prediction:
+        """What the agent has left, as a submission.
+
+        Raises:
+            InvalidSubmission: it left what cannot be read, or is too much: its own failure.
+        """
+        try:
+            return await self._benchmark.collect_with(self._task, environment, folder, self._run.shared.grade_options)
+        except (ProctorError, OSError) as error:
+            reraise_if_cancelled(error)
+            cause = collecting_cause(error)
+            if cause not in _AGENTS_DOING or isinstance(error, AgentFailure):
+                raise
+            raise InvalidSubmission(cause, f"the workspace cannot be collected: {error_text(error)}") from error
+
     def _agent_request(self, sandbox: Path | None) -> AgentRequest:
-        config, public = self.context.config, self.task.public
+        config, public = self._run.config, self._task.public
         return AgentRequest(
-            task_id=public.alias or self.task.id,
+            task_id=public.alias or self._task.id,
             instruction=public.instruction,
             logs=str(self.logs),
             claude_config_dir=None if sandbox is None else str(sandbox / "claude-config" / "default"),
             sandbox=None if sandbox is None else str(sandbox),
-            own_login=self.context.own_login,
-            model=self.context.model,
+            own_login=self._run.shared.access.login is not None,
+            model=self._run.model,
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
             session_id=str(uuid.uuid5(_SESSION_NAMESPACE, self._label)),
@@ -203,36 +173,38 @@ class AttemptRunner:
 
     def _environment_spec(self, spec: EnvironmentSpec) -> EnvironmentSpec:
         """The benchmark's environment, with the gateway's socket and the run's settings."""
-        config = self.context.config
+        config = self._run.config
         return msgspec.structs.replace(
             spec,
             network=config.network or spec.network,
-            model_socket=self.context.model_socket,
+            model_socket=self._run.model_socket,
             image=config.image or spec.image,
             build=None if config.image else spec.build,
             # The agent has its own clock; the environment must outlive it to be collected from.
-            limits=msgspec.structs.replace(self.task.public.limits, wall_seconds=None),
-            labels={**spec.labels, "run": config.run_id, "task": self.task.id},
+            limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
+            labels={**spec.labels, "run": config.run_id, "task": self._task.id},
         )
 
     @asynccontextmanager
     async def _model_session(self, environment: Environment) -> AsyncIterator[str | None]:
         """The attempt's own path at the gateway; closed for good before anything is collected."""
-        if self.context.gateway is None:
+        if self._run.gateway is None:
             yield None
             return
         self._report("waiting for its reservation of the budget")
-        limit, number = self.context.config.max_cost_per_task, str(self.trial.number)
+        config, number = self._run.config, str(self._trial.number)
         spec = GatewaySessionSpec(
-            task_id=self.task.id,
+            task_id=self._task.id,
             label=self._label,
-            cap_usd=None if limit is None else max(limit - self._spent_usd, _MIN_CAP_USD),
+            cap_usd=config.max_cost_per_task,
+            spent_usd=self._spent_usd,
+            web=config.web,
             recording=self.logs / RECORDING_FILE,
             earlier_recordings=self._earlier_recordings,
             # `sample` is what scripts called the trial before.
-            values={"workspace": environment.workdir, "task": self.task.id, "trial": number, "sample": number},
+            values={"workspace": environment.workdir, "task": self._task.id, "trial": number, "sample": number},
         )
-        async with self.context.gateway.session(spec, on_event=self._on_session_event) as self._session:
+        async with self._run.gateway.session(spec, on_event=self._on_session_event) as self._session:
             self._redactor.add(self._session.token)
             self._report("starting the agent")
             yield self._session.path
@@ -244,7 +216,7 @@ class AttemptRunner:
                     self._responses += 1
                     if not self._fatal:
                         self._provider_error = None  # whatever it was, the agent recovered
-                self._observer.model_responded(self.trial, event)
+                self._run.observer.model_responded(self._trial, event)
             case BudgetLimitHit():
                 self._model_closed.set()
             case GatewayFailure() if not self._fatal:
@@ -254,7 +226,7 @@ class AttemptRunner:
                 if CONSEQUENCES[event.cause].stops_run and not refused:
                     self._fatal = True
                     self._model_closed.set()
-                    self._on_fatal_error(event.cause, event.message)
+                    self._run.stop(event.cause, event.message)
 
     async def _wait_for_agent(self, solving: "asyncio.Task[AgentOutcome]") -> AgentOutcome | None:
         """How the agent ended. Once the gateway is closed to it, it is cancelled if it does not end by itself."""
@@ -262,7 +234,7 @@ class AttemptRunner:
         try:
             await asyncio.wait({solving, closed}, return_when=asyncio.FIRST_COMPLETED)
             if not solving.done():
-                await asyncio.wait({solving}, timeout=self.context.grace_seconds)
+                await asyncio.wait({solving}, timeout=self._run.shared.grace_seconds)
         finally:
             closed.cancel()
             if not solving.done():
@@ -295,7 +267,7 @@ class AttemptRunner:
         file = None
         if submission is not None:
             file = SUBMISSION_FILES[submission.patch_kind]
-            content, findings = redact_submission(submission.content, self.context.secrets, file)
+            content, findings = redact_submission(submission.content, self._run.secrets, file)
             self.files[self.logs / file] = content
         record = AttemptRecord(
             number=self.number,
@@ -310,9 +282,16 @@ class AttemptRunner:
             submission=file,
             patch_kind=submission.patch_kind if submission else PatchKind.UNIFIED_DIFF,
             findings=findings,
+            web=self._web_use(),
         )
         self.files[self.logs / ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
         return record
+
+    def _web_use(self) -> WebUse | None:
+        if self._session is None:
+            return None
+        usage = self._session.usage
+        return WebUse(allowed=self._run.config.web, refused=usage.web_refused, searches=usage.web_searches)
 
     def _metrics(self) -> AgentMetrics:
         """The agent's own numbers; turns and compactions as the gateway saw them, where there was one."""
@@ -328,11 +307,11 @@ class AttemptRunner:
         )
 
     def _report(self, message: str) -> None:
-        self._observer.progress(self.trial, message)
+        self._run.observer.progress(self._trial, message)
 
     @property
     def _label(self) -> str:
-        return f"{self.context.config.run_id}/{self.task.id}/{self.trial.number}"
+        return f"{self._run.config.run_id}/{self._task.id}/{self._trial.number}"
 
 
 def redact_submission(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:

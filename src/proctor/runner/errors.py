@@ -2,13 +2,26 @@
 
 import asyncio
 import errno
+from typing import Final
 
 from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, InvalidData, LimitReached, ProctorError
+from proctor.core.errors import AgentFailure, InfrastructureError, InvalidData, LimitReached, ProctorError
+
+# What the system says of files that nobody but their maker can have meant to be read: too long, too large, looped,
+# in each other's place.
+_ODD_FILES: Final = frozenset(
+    {
+        *(errno.ENAMETOOLONG, errno.ELOOP, errno.EFBIG, errno.EOVERFLOW, errno.EILSEQ, errno.EMLINK, errno.EINVAL),
+        *(errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.ETXTBSY),
+    }
+)
+_OUT_OF_REACH: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY})
 
 
 def cause_of(error: ProctorError | OSError) -> Cause:
     """Which cause an error that ended a stage stands for."""
+    if isinstance(error, AgentFailure):
+        return getattr(error, "cause", Cause.MALFORMED_SUBMISSION)
     if isinstance(error, InfrastructureError) and error.cause is not None:
         return error.cause
     if isinstance(error, OSError):
@@ -18,6 +31,35 @@ def cause_of(error: ProctorError | OSError) -> Cause:
     if isinstance(error, LimitReached):
         return Cause.RUN_BUDGET if error.kind == "run cost" else Cause.GRADER_FAILED
     return Cause.ENGINE_GONE if error.retryable else Cause.ENVIRONMENT_FAILED
+
+
+def collecting_cause(error: ProctorError | OSError) -> Cause:
+    """The same, for an error in reading what an agent has left: what its files bring about is its own failure."""
+    if isinstance(error, LimitReached):
+        # Those of the environment ended it before the agent's work could be read.
+        return Cause.TOO_LARGE if _is_about_size(error) else Cause.RESOURCE_LIMIT
+    return Cause.UNREADABLE if _errno(error) in _ODD_FILES | _OUT_OF_REACH else cause_of(error)
+
+
+def grading_cause(error: ProctorError | OSError) -> Cause:
+    """The same, for an error in grading, where other files than the agent's are read too."""
+    if _is_about_size(error):
+        return Cause.TOO_LARGE
+    return Cause.UNREADABLE if _errno(error) in _ODD_FILES else cause_of(error)
+
+
+def _is_about_size(error: ProctorError | OSError) -> bool:
+    return isinstance(error, LimitReached) and error.kind.startswith(("depth", "size"))
+
+
+def _errno(error: ProctorError | OSError) -> int | None:
+    """What the system said, also where an environment has passed it on; None: it was something else."""
+    if isinstance(error, InfrastructureError) and error.cause is not None:
+        return None
+    origin = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(origin, FileNotFoundError):
+        return errno.ENOENT  # also one that says so in words
+    return origin.errno if isinstance(origin, OSError) else None
 
 
 def error_text(error: ProctorError | OSError) -> str:

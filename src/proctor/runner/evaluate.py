@@ -5,13 +5,14 @@ An evaluation that was interrupted continues where it stopped when it is started
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from proctor.benchmarks import reopen
 from proctor.core.benchmark import (
     Benchmark,
     GradeOptions,
@@ -20,15 +21,16 @@ from proctor.core.benchmark import (
     TaskHealth,
 )
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import HEALTH_CACHE
+from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
+from proctor.environments import provider as find_provider
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.runner.errors import cause_of
+from proctor.runner.errors import cause_of, grading_cause
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
 
@@ -40,22 +42,19 @@ async def evaluate(
     benchmark: Benchmark,
     tasks: Sequence[Task],
     predictions: Mapping[str, Prediction],
+    context: GradingContext,
     *,
-    provider: EnvironmentProvider,
-    options: GradeOptions,
-    artifacts: Path,
-    jobs: int,
-    cache: RecordCache[TaskEvaluation] | None,
-    on_evaluated: Callable[[TaskEvaluation], None],
+    jobs: int = 1,
+    on_evaluated: Callable[[TaskEvaluation], None] = lambda _: None,
 ) -> tuple[TaskEvaluation, ...]:
     """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each."""
-    benchmark = benchmark.for_provider(provider)
-    context = GradingContext(provider=provider, folder=artifacts, options=options, use_cache=cache is not None)
+    benchmark = benchmark.for_provider(context.provider)
+    cache = RecordCache(TaskEvaluation, "evaluations") if context.use_cache else None
     running = jobs
     if benchmark.uses_permit:
         # One more is prepared while these run.
         running, context = jobs + 1, replace(context, permit=asyncio.Semaphore(jobs))
-    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     prefetcher.prefetch(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> TaskEvaluation:
@@ -78,18 +77,15 @@ async def evaluate(
 async def validate(
     benchmark: Benchmark,
     tasks: Sequence[Task],
+    context: GradingContext,
     *,
-    provider: EnvironmentProvider,
-    options: GradeOptions,
-    artifacts: Path,
     jobs: int,
     on_validated: Callable[[TaskHealth], None],
 ) -> tuple[TaskHealth, ...]:
     """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each."""
-    benchmark = benchmark.for_provider(provider)
-    context = GradingContext(provider=provider, folder=artifacts, options=options)
+    benchmark = benchmark.for_provider(context.provider)
     known = health_cache()
-    prefetcher = EnvironmentPrefetcher(provider, benchmark, options)
+    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     prefetcher.prefetch(tasks)
 
     async def one(task: Task) -> TaskHealth:
@@ -116,6 +112,32 @@ async def health_key(benchmark: Benchmark, task: Task, context: GradingContext) 
     """Health holds for a task's data, among the programs of an environment, under one grader."""
     spec = benchmark.environment_spec(task, context.options)
     return cache_key(benchmark.grader, await context.provider.digest(spec), benchmark.fingerprint(task))
+
+
+async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, bool]:
+    """What `validate` found, of those of these tasks that it has tried in environments like this run's.
+
+    With docker, an image that is not on this machine is pulled to learn its digest.
+    """
+    try:
+        benchmark = reopen(config.benchmark, config.source, config.split)
+    except ProctorError:
+        return {}  # its data is gone, so nothing can be known of it
+    options = {"image_map": config.image_map} if config.image_map else {}
+    provider = find_provider(config.runner, isolation=config.isolation, **options)
+    context = GradingContext(provider=provider, folder=Path(), options=GradeOptions(image=config.image))
+    wanted, known, found = set(task_ids), health_cache(), {}
+    try:
+        for task in benchmark.tasks():
+            if task.id in wanted:
+                health = known.get(await health_key(benchmark, task, context))
+                if health is not None:
+                    found[task.id] = health.healthy
+    except ProctorError:
+        return {}  # no environment for it can be made here, so it cannot have been tried
+    finally:
+        await provider.close()
+    return found
 
 
 async def _is_healthy(benchmark: Benchmark, task: Task, context: GradingContext) -> bool | None:
@@ -173,7 +195,7 @@ async def _grade_cached(
         # Once more: what a verdict depends on may have been installed for it.
         key = await _verdict_key(benchmark, task, prediction, context)
     except (ProctorError, OSError) as error:
-        return ungraded_evaluation(task, cause_of(error), str(error))
+        return ungraded_evaluation(task, grading_cause(error), str(error))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))
     if cache and evaluated.verdict.status in _CACHED_STATUSES:
         cache.put(key, evaluated)

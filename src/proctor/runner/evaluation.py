@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 import proctor
-from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask, TaskHealth
+from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Status
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocation, Prediction, TaskEvaluation
 from proctor.core.request import EvaluateRequest
 from proctor.core.task import Task
-from proctor.results import RecordCache
 from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_task_health, validate
 from proctor.runner.preflight import OnPull, environment_digest, make_provider
 from proctor.runner.selection import open_benchmark, select_tasks
@@ -41,13 +40,9 @@ class Evaluation:
     def _artifacts(self) -> Path:
         return Path(self.request.artifacts).absolute()
 
-    @property
-    def _cache(self) -> RecordCache[TaskEvaluation] | None:
-        return RecordCache(TaskEvaluation, "evaluations") if self.request.cache else None
-
-    def _options(self, determinism_runs: int | None = None) -> GradeOptions:
+    def _context(self, determinism_runs: int | None = None) -> GradingContext:
         request = self.request
-        return GradeOptions(
+        options = GradeOptions(
             image=request.image,
             determinism_runs=request.determinism_runs or determinism_runs,
             timeout_seconds=request.timeout,
@@ -56,6 +51,7 @@ class Evaluation:
             keep_artifacts=request.keep_artifacts,
             controls=request.controls,
         )
+        return GradingContext(self.provider, self._artifacts, options, use_cache=request.cache)
 
     async def grade(
         self, predictions: Mapping[str, Prediction], on_evaluated: Callable[[TaskEvaluation], None]
@@ -65,11 +61,8 @@ class Evaluation:
             self.benchmark,
             self.tasks,
             predictions,
-            provider=self.provider,
-            options=self._options(),
-            artifacts=self._artifacts,
+            self._context(),
             jobs=self.request.jobs,
-            cache=self._cache,
             on_evaluated=on_evaluated,
         )
 
@@ -88,7 +81,7 @@ class Evaluation:
         """
         request, started, clock = self.request, datetime.now(UTC), time.monotonic()
         graded = await self.grade(self._predictions(predictions), on_evaluated)
-        environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._options())
+        environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._context().options)
         tasks = tuple(sorted((*graded, *map(invalid_task_evaluation, self.invalid)), key=lambda task: task.task_id))
         return EvaluationReport(
             benchmark=self.benchmark.name,
@@ -122,9 +115,7 @@ class Evaluation:
         healths = await validate(
             self.benchmark,
             self.tasks,
-            provider=self.provider,
-            options=self._options(determinism_runs=2),
-            artifacts=self._artifacts,
+            self._context(determinism_runs=2),
             jobs=self.request.jobs,
             on_validated=on_validated,
         )

@@ -14,7 +14,7 @@ from proctor.core.agent_options import AgentOptions, check_agent_options
 from proctor.core.benchmark import Benchmark
 from proctor.core.errors import UsageError
 from proctor.core.options import OptionField, Use, option_fields
-from proctor.core.request import DEFAULT_AGENTS, DEFAULT_MAX_TURNS, DEFAULT_PRESETS, Mode, RunRequest, TaskRequest
+from proctor.core.request import DEFAULT_AGENTS, DEFAULT_PRESETS, Mode, RunRequest, TaskRequest
 from proctor.core.run import Machine, RunConfig, Trial
 from proctor.core.task import Task
 
@@ -122,7 +122,6 @@ def make_config(
         "split": benchmark.split,
         "tasks": tuple(task.id for task in order_tasks(tasks, request.shuffle)),
         "grade_concurrency": request.grade_concurrency or os.cpu_count() or 1,
-        "max_turns": request.max_turns or DEFAULT_MAX_TURNS,
     }
     return RunConfig(
         **settings,

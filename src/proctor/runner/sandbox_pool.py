@@ -1,7 +1,6 @@
 """The sandboxes of a run: created once, and reset before each use."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
 from proctor.core.request import Mode
 from proctor.core.run import RunConfig
+from proctor.core.user_files import parse_json, read_limited
 from proctor.sandboxes import Sandbox, Sandboxes
 from proctor.sandboxes.preset import load_preset, user_presets
 
@@ -59,7 +59,7 @@ class SandboxPool:
         if self._auth_from is None:
             return ()
         try:
-            document = json.loads((self._auth_from / _CREDENTIALS_FILE).read_bytes())
+            document = parse_json(read_limited(self._auth_from / _CREDENTIALS_FILE))
         except (OSError, ValueError):
             return ()
         return tuple(sorted({text for text in _strings(document) if len(text) >= _MIN_SECRET_LENGTH}))

@@ -17,7 +17,7 @@ import msgspec
 
 from proctor.agents import agent_class
 from proctor.benchmarks import reopen
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, ProctorError, UsageError
@@ -33,11 +33,9 @@ from proctor.gateway import Gateway, RunBudget
 from proctor.gateway.backend import Backend
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
 from proctor.runner.agents import AgentSource, agent_factory
-from proctor.runner.attempt import RunContext
 from proctor.runner.models import ModelAccess, ModelChoice, load_prices, make_backend, make_model_access, parse_model
 from proctor.runner.observer import RunObserver
 from proctor.runner.parallel import run_in_parallel
-from proctor.runner.prefetch import EnvironmentPrefetcher
 from proctor.runner.preflight import (
     OnPull,
     changed_versions,
@@ -54,9 +52,10 @@ from proctor.runner.run_cost import RunCost, read_run_cost
 from proctor.runner.sandbox_pool import SandboxPool, check_pod_unchanged
 from proctor.runner.scratch import ScratchPool, scratch_folder, socket_folder
 from proctor.runner.selection import open_benchmark, select_tasks
+from proctor.runner.state import DEFAULT_GRACE_SECONDS, RunSession, Session
 from proctor.runner.sweep import make_sweep
 from proctor.runner.sweep_file import SweepFile
-from proctor.runner.trial import RunSession, Session, TrialRunner, interleave_trials
+from proctor.runner.trial import TrialRunner, interleave_trials
 
 LOCK_FILE: Final = ".lock"
 Job = RunRequest | SweepFile | RunStore | SweepStore
@@ -91,7 +90,7 @@ class SessionHooks:
     log: Callable[[str], None] = lambda _: None
     on_pull: OnPull | None = None
     retry_seconds: float = DEFAULT_RETRY_SECONDS
-    grace_seconds: float = 20.0
+    grace_seconds: float = DEFAULT_GRACE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +143,6 @@ class _PlannedRun(NamedTuple):
     backend: Backend | None
 
 
-class _Plan(NamedTuple):
-    """Runs of the same tasks that are worked on together, and what they share."""
-
-    benchmark: Benchmark
-    provider: EnvironmentProvider
-    access: ModelAccess
-    runs: list[_PlannedRun]
-    sweep: Sweep | None = None
-
-
 async def run_session(
     job: Job, hooks: SessionHooks | None = None, options: Mapping[str, Any] | None = None
 ) -> SessionResult:
@@ -176,30 +165,29 @@ async def run_session(
     hooks = hooks or SessionHooks()
     async with AsyncExitStack() as stack:
         if isinstance(job, RunRequest | SweepFile):
-            plan = await _plan_new(stack, job, hooks, options or {})
-            if not hooks.confirm(plan.sweep or plan.runs[0].config) or hooks.dry_run:
+            shared, planned, plan = await _plan_new(stack, job, hooks, options or {})
+            if not hooks.confirm(plan or planned[0].config) or hooks.dry_run:
                 return SessionResult()
-            stores, sweep = _create(plan, hooks.results)
+            stores, sweep = _create(planned[0].config, plan, hooks.results)
             _lock(stack, stores)
         else:
             stores, sweep = _stored_runs(job)
             _lock(stack, stores)
-            plan = await _plan_stored(stack, stores, hooks, options or {})
-        configs = [
-            msgspec.structs.replace(run.config, run_id=store.run_id, sweep=store.config().sweep)
-            for store, run in zip(stores, plan.runs, strict=True)
+            shared, planned = await _plan_stored(stack, stores, hooks, options or {})
+        planned = [
+            run._replace(config=msgspec.structs.replace(run.config, run_id=store.run_id, sweep=store.config().sweep))
+            for store, run in zip(stores, planned, strict=True)
         ]
         try:
             async with AsyncExitStack() as opened:
-                sessions = await _start(opened, stores, configs, plan, hooks)
-                shared = sessions[0].shared
+                sessions = await _start(opened, shared, stores, planned, hooks)
                 turns = interleave_trials([run.pending for run in sessions])
-                sessions[0].prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in turns)
+                shared.prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in turns)
                 trials = (TrialRunner(sessions[number], trial) for number, trial in turns)
                 await run_in_parallel(TrialRunner.run, trials, shared.total)
         finally:
             # However it ended: what is on disk is what there is.
-            summaries = [_summarise(store, config) for store, config in zip(stores, configs, strict=True)]
+            summaries = [_summarise(store, run.config) for store, run in zip(stores, planned, strict=True)]
     if shared.usage_error is not None:
         raise shared.usage_error
     return SessionResult(
@@ -213,7 +201,7 @@ async def run_session(
 
 async def _plan_new(
     stack: AsyncExitStack, job: RunRequest | SweepFile, hooks: SessionHooks, options: Mapping[str, Any]
-) -> _Plan:
+) -> tuple[Session, list[_PlannedRun], Sweep | None]:
     """Everything that is needed to start. Nothing is written."""
     single = isinstance(job, RunRequest)
     configurations = {"": job} if isinstance(job, RunRequest) else job.configurations
@@ -245,18 +233,18 @@ async def _plan_new(
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
-    machine = next(iter(runs.values())).config.machine
-    missing = await missing_requirements(benchmark, tasks, provider, image=first.image, machine=machine)
+    config = next(iter(runs.values())).config
+    missing = await missing_requirements(benchmark, tasks, provider, image=first.image, machine=config.machine)
     for line in check_runnable(missing, len(tasks)):
         hooks.log(f"cannot be run here: {line}")
     configs = {label: run.config for label, run in runs.items()}
     sweep = make_sweep(job, benchmark.name, configs) if isinstance(job, SweepFile) else None
-    return _Plan(benchmark, provider, access, list(runs.values()), sweep)
+    return _open_session(benchmark, provider, access, config, hooks), list(runs.values()), sweep
 
 
 async def _plan_stored(
     stack: AsyncExitStack, stores: Sequence[RunStore], hooks: SessionHooks, options: Mapping[str, Any]
-) -> _Plan:
+) -> tuple[Session, list[_PlannedRun]]:
     """Everything that is needed to resume. A new budget is stored."""
     configs = [_resumed_config(store, options) for store in stores]
     first = configs[0]
@@ -282,7 +270,14 @@ async def _plan_stored(
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
         runs.append(_PlannedRun(config, agent, model, None if model is None else make_backend(model, access)))
-    return _Plan(benchmark, provider, access, runs)
+    return _open_session(benchmark, provider, access, first, hooks), runs
+
+
+def _open_session(
+    benchmark: Benchmark, provider: EnvironmentProvider, access: ModelAccess, config: RunConfig, hooks: SessionHooks
+) -> Session:
+    delays = {"retry_seconds": hooks.retry_seconds, "grace_seconds": hooks.grace_seconds}
+    return Session(benchmark, provider, access, config, **delays)
 
 
 def _resumed_config(store: RunStore, options: Mapping[str, Any]) -> RunConfig:
@@ -331,13 +326,12 @@ def _open_provider(stack: AsyncExitStack, request: RunRequest, hooks: SessionHoo
     return provider
 
 
-def _create(plan: _Plan, results: Path | None) -> tuple[list[RunStore], SweepStore | None]:
-    """Give new runs, or a new sweep and its runs, their names and folders."""
-    if plan.sweep is not None:
-        return _stored_runs(new_sweep(plan.sweep, root=results))
-    (run,) = plan.runs
-    store = new_run(run.config.benchmark, root=results)
-    store.write_config(msgspec.structs.replace(run.config, run_id=store.run_id))
+def _create(config: RunConfig, sweep: Sweep | None, results: Path | None) -> tuple[list[RunStore], SweepStore | None]:
+    """Give a new run, or a new sweep and its runs, their names and folders."""
+    if sweep is not None:
+        return _stored_runs(new_sweep(sweep, root=results))
+    store = new_run(config.benchmark, root=results)
+    store.write_config(msgspec.structs.replace(config, run_id=store.run_id))
     return [store], None
 
 
@@ -361,43 +355,63 @@ def _lock(stack: AsyncExitStack, stores: Sequence[RunStore]) -> None:
 
 async def _start(
     stack: AsyncExitStack,
+    shared: Session,
     stores: Sequence[RunStore],
-    configs: Sequence[RunConfig],
-    plan: _Plan,
+    planned: Sequence[_PlannedRun],
     hooks: SessionHooks,
 ) -> list[RunSession]:
-    """Read where the runs stand, and open what they need. Concurrency and budget are as the first run says."""
-    first = configs[0]
-    benchmark = plan.benchmark.for_provider(plan.provider)
-    prefetcher = EnvironmentPrefetcher(plan.provider, benchmark, GradeOptions(image=first.image))
-    shared = Session(first.concurrency, first.grade_concurrency, retry_seconds=hooks.retry_seconds)
-    stored = [await asyncio.to_thread(_read_state, *run) for run in zip(stores, configs, strict=True)]
-    tasks = _checked_tasks(first, plan.benchmark)
+    """Read where the runs stand, and open what they need. The budget is as the first run says."""
+    first = planned[0].config
+    stored = [
+        await asyncio.to_thread(_read_state, store, run.config) for store, run in zip(stores, planned, strict=True)
+    ]
+    tasks = _checked_tasks(first, shared.benchmark)
     observers = [
-        hooks.make_observer(store, config, _finished(states, pending), cost)
-        for store, config, (states, pending, cost) in zip(stores, configs, stored, strict=True)
+        hooks.make_observer(store, run.config, _finished(states, pending), cost)
+        for store, run, (states, pending, cost) in zip(stores, planned, stored, strict=True)
     ]
     budget = RunBudget(first.max_cost, spent_usd=sum(cost.known_usd for _, _, cost in stored))
     # What killed runs have left goes first: local environments, and containers where there is an engine for them.
     await reap(docker=first.runner == "docker")
-    return [
-        RunSession(
-            store=store,
-            context=await _make_context(
-                stack, run._replace(config=config), benchmark, plan, budget=budget, hooks=hooks
-            ),
-            tasks=tasks,
-            pending=pending,
-            trial_states=states,
-            observer=observer,
-            journal=await stack.enter_async_context(Journal(store.journal)),
-            shared=shared,
-            prefetcher=prefetcher,
+    sessions = []
+    for store, run, observer, (states, pending, _) in zip(stores, planned, observers, stored, strict=True):
+        scratch, sockets = (
+            Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            for folder in (scratch_folder(), socket_folder())
         )
-        for store, config, run, observer, (states, pending, _) in zip(
-            stores, configs, plan.runs, observers, stored, strict=True
+        config, secrets = run.config, list[str]()
+        gateway, socket = None, None
+        if run.backend is not None:
+            secrets += run.backend.secrets
+            gateway = await stack.enter_async_context(
+                Gateway(run.backend, prices=load_prices(config.prices), budget=budget)
+            )
+            socket = await gateway.listen_unix(sockets / "gateway.sock")
+        sandboxes = None
+        if run.agent.needs_sandbox:
+            sandboxes = SandboxPool(sockets / "s", preset=config.preset, auth_from=shared.access.login)
+            stack.push_async_callback(sandboxes.close)
+            secrets += sandboxes.secrets()
+        sessions.append(
+            RunSession(
+                shared=shared,
+                config=config,
+                store=store,
+                journal=await stack.enter_async_context(Journal(store.journal)),
+                tasks=tasks,
+                pending=pending,
+                trial_states=states,
+                observer=observer,
+                make_agent=agent_factory(run.agent, config, shared.benchmark),
+                scratch=ScratchPool(scratch),
+                gateway=gateway,
+                model=run.model.model if run.model else None,
+                model_socket=socket,
+                sandboxes=sandboxes,
+                secrets=tuple(secrets),
+            )
         )
-    ]
+    return sessions
 
 
 def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialState], list[Trial], RunCost]:
@@ -409,54 +423,13 @@ def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialSt
         state = states.get(trial)
         return state is None or not state.recorded or (state.failed and config.retry_errors)
 
-    return states, [trial for trial in list_trials(config) if is_pending(trial)], read_run_cost(store, entries)
+    cost = read_run_cost(store, entries, load_prices(config.prices))
+    return states, [trial for trial in list_trials(config) if is_pending(trial)], cost
 
 
 def _finished(states: Mapping[Trial, TrialState], pending: Sequence[Trial]) -> list[TrialState]:
     unfinished = set(pending)
     return [state for trial, state in states.items() if trial not in unfinished]
-
-
-async def _make_context(
-    stack: AsyncExitStack,
-    run: _PlannedRun,
-    benchmark: Benchmark,
-    plan: _Plan,
-    *,
-    budget: RunBudget,
-    hooks: SessionHooks,
-) -> RunContext:
-    scratch, sockets = (
-        Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
-        for folder in (scratch_folder(), socket_folder())
-    )
-    config, secrets = run.config, list[str]()
-    gateway, socket = None, None
-    if run.backend is not None:
-        secrets += run.backend.secrets
-        gateway = await stack.enter_async_context(
-            Gateway(run.backend, prices=load_prices(config.prices), budget=budget)
-        )
-        socket = await gateway.listen_unix(sockets / "gateway.sock")
-    sandboxes = None
-    if run.agent.needs_sandbox:
-        sandboxes = SandboxPool(sockets / "s", preset=config.preset, auth_from=plan.access.login)
-        stack.push_async_callback(sandboxes.close)
-        secrets += sandboxes.secrets()
-    return RunContext(
-        config=config,
-        benchmark=benchmark,
-        provider=plan.provider,
-        make_agent=agent_factory(run.agent, config, plan.benchmark),
-        scratch=ScratchPool(scratch),
-        gateway=gateway,
-        model=run.model.model if run.model else None,
-        model_socket=socket,
-        sandboxes=sandboxes,
-        own_login=plan.access.login is not None,
-        secrets=tuple(secrets),
-        grace_seconds=hooks.grace_seconds,
-    )
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
@@ -474,8 +447,13 @@ def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
 
 
 def _summarise(store: RunStore, config: RunConfig) -> RunSummary:
-    cost = read_run_cost(store, read_journal(store.journal))
-    summary = summarise(config, store.results(), unfinished_usd=cost.unfinished_usd)
+    cost = read_run_cost(store, read_journal(store.journal), load_prices(config.prices))
+    summary = summarise(
+        config,
+        store.results(),
+        unfinished_usd=cost.unfinished_usd,
+        unfinished_estimated_usd=cost.unfinished_estimated_usd,
+    )
     # It can be made again at any time, and on a full disk the error that led here matters more.
     with suppress(OSError):
         store.write_summary(summary)

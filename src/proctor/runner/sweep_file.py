@@ -7,7 +7,6 @@ found at once, each with its location in it.
 import difflib
 import itertools
 import shlex
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,10 +15,10 @@ import msgspec
 
 from proctor.analysis import parse_rule
 from proctor.core.errors import UsageError
-from proctor.core.files import read_user_file
 from proctor.core.options import InvalidValue, Scope, Use, option_fields, variable_text
 from proctor.core.record import Record
 from proctor.core.request import DEFAULT_AGENTS, DEFAULT_PRESETS, Mode, RunRequest
+from proctor.core.user_files import parse_toml, read_user_file
 from proctor.runner.request import is_used
 
 _FIELDS: Final = {
@@ -63,8 +62,8 @@ def read_sweep_file(file: Path) -> SweepFile:
     """
     text = read_user_file(file, "the sweep")
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except ValueError as error:
         raise UsageError(f"the sweep is no TOML: {error}", where=file) from error
     reader = _SweepFileReader(document, file.absolute().parent)
     sweep = reader.read(text, file.stem)

@@ -11,6 +11,7 @@ from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
 from proctor.core.run import Trial
 from proctor.core.task import Task
+from proctor.gateway import Prices
 from proctor.results import RunStore
 from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.runner.run_cost import recording_usage
@@ -29,7 +30,7 @@ def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attem
     )
 
 
-def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str) -> Attempt:
+def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at: str, prices: Prices) -> Attempt:
     """An attempt of an earlier session; of one that was killed, what its recording has."""
     logs = store.logs(trial.task_id, trial.number, number)
     if (file := attempt_file(logs)).exists():
@@ -44,7 +45,7 @@ def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at:
         cause=Cause.INTERRUPTED,
         detail="the run was stopped before the agent was done",
         logs=_logs_path(store, trial, number),
-        usage=recording_usage(recording),
+        usage=recording_usage(recording, prices),
     )
 
 
@@ -77,6 +78,7 @@ def make_task_result(
         agent_seconds=record.seconds,
         grade_seconds=graded.seconds if graded else 0.0,
         categories=task.categories,
+        web=record.web,
     )
 
 
@@ -105,6 +107,8 @@ def sum_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
             requests=known.requests + usage.requests,
             tokens=known.tokens + usage.tokens,
             cost_usd=None if cost is None else round(cost, 12),
+            estimated_requests=known.estimated_requests + usage.estimated_requests,
+            estimated_usd=round(known.estimated_usd + usage.estimated_usd, 12),
         )
     return tuple(found[model] for model in sorted(found))
 

@@ -5,90 +5,29 @@ journal and in files before the next stage starts; a session that resumes a run 
 """
 
 import asyncio
-import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from proctor.core.benchmark import GradingContext
-from proctor.core.causes import Cause, Status
+from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
-from proctor.core.result import Attempt, TaskResult
-from proctor.core.run import JournalEntry, RunConfig, Stage, Trial
-from proctor.core.task import Task
+from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
+from proctor.core.run import JournalEntry, Stage, Trial
 from proctor.core.verdict import Verdict
-from proctor.results import Journal, RunStore, usage_cost
+from proctor.gateway import Prices
+from proctor.results import usage_cost
 from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
-from proctor.runner.attempt import AttemptRunner, RunContext
-from proctor.runner.errors import cause_of, error_text, reraise_if_cancelled
-from proctor.runner.observer import RunObserver
-from proctor.runner.prefetch import EnvironmentPrefetcher
+from proctor.runner.attempt import AttemptRunner
+from proctor.runner.errors import cause_of, error_text, grading_cause, reraise_if_cancelled
 from proctor.runner.resume import TrialState
-from proctor.runner.retry import DEFAULT_RETRY_SECONDS, is_retried, retry_delay, stops_run
-
-
-class Session:
-    """What the runs of one session share: how much runs at once, and whether and why to stop."""
-
-    def __init__(
-        self, concurrency: int, grade_concurrency: int, *, retry_seconds: float = DEFAULT_RETRY_SECONDS
-    ) -> None:
-        self.total = concurrency + grade_concurrency
-        self.attempts = asyncio.Semaphore(concurrency)
-        self.grading = asyncio.Semaphore(grade_concurrency)
-        self.retry_seconds = retry_seconds
-        self.jitter: Callable[[], float] = random.random
-        self.stopped = asyncio.Event()
-        self.stopped_by: Cause | None = None
-        self.detail = ""
-        self.usage_error: UsageError | None = None
-
-    async def wait_unless_stopped(self, seconds: float) -> None:
-        """Wait before a retry, unless the session stops."""
-        try:
-            await asyncio.wait_for(self.stopped.wait(), seconds)
-        except TimeoutError:
-            return
-
-
-@dataclass(slots=True)
-class RunSession:
-    """One run in a session.
-
-    Attributes:
-        pending: the trials that are to be worked on.
-        trial_states: where each trial stands that an earlier session has started.
-        trials_left: how many were not brought to a result.
-    """
-
-    store: RunStore
-    context: RunContext
-    tasks: dict[str, Task]
-    pending: Sequence[Trial]
-    trial_states: dict[Trial, TrialState]
-    observer: RunObserver
-    journal: Journal
-    shared: Session
-    prefetcher: EnvironmentPrefetcher
-    trials_left: int = field(default=0, init=False)
-
-    @property
-    def config(self) -> RunConfig:
-        """The run's configuration."""
-        return self.context.config
-
-    def stop(self, cause: Cause, detail: str) -> None:
-        """Let no further trial be started, of any run of the session; what is running is finished."""
-        if not self.shared.stopped.is_set():
-            self.shared.stopped_by, self.shared.detail = cause, detail
-            self.shared.stopped.set()
-            self.observer.run_stopping(cause, detail)
+from proctor.runner.retry import is_retried, retry_delay, stops_run
+from proctor.runner.state import RunSession
 
 
 def interleave_trials(runs: Sequence[Sequence[Trial]]) -> list[tuple[int, Trial]]:
@@ -155,7 +94,7 @@ class TrialRunner:
             reraise_if_cancelled(error)
             run.stop(cause_of(error), f"the run cannot be written: {error_text(error)}")
         finally:
-            run.prefetcher.release(self._task)
+            shared.prefetcher.release(self._task)
         if result is None:
             run.trials_left += 1
         run.observer.trial_finished(self._trial, result)
@@ -171,31 +110,28 @@ class TrialRunner:
         return await asyncio.to_thread(read_record, attempt_file(self._logs_dir(state.attempts)), AttemptRecord)
 
     async def _start_attempt(self, number: int) -> AttemptRunner:
-        run, context = self._run, self._run.context
+        run = self._run
         run.observer.attempt_started(self._trial)
         logs = self._logs_dir(number)
         logs.mkdir(parents=True, exist_ok=True)
         prepared = self._journal_entry(number, "prepared")
-        if context.gateway is None:
+        if run.gateway is None:
             run.journal.append(prepared)
         else:
             # From here on something may be paid for: that there is such an attempt must be durable.
             await run.journal.commit(prepared)
         return AttemptRunner(
-            context,
-            self._task,
+            run,
             self._trial,
             number,
             logs,
-            observer=run.observer,
-            on_fatal_error=run.stop,
             earlier_recordings=tuple(self._logs_dir(before) / RECORDING_FILE for before in range(1, number)),
             spent_usd=sum(usage_cost(attempt.usage) or 0.0 for attempt in self._attempts),
         )
 
     async def _store_attempt(self, attempt: AttemptRunner, record: AttemptRecord, *, counts: bool) -> None:
         stage: Stage = "collected" if counts else "answered"
-        entry = self._journal_entry(record.number, stage, cause=record.cause, cost=usage_cost(record.usage))
+        entry = self._journal_entry(record.number, stage, cause=record.cause, usage=record.usage)
         await self._run.journal.commit(entry, files=attempt.files)
         self._submission = attempt.files.get(attempt.logs / str(record.submission))
         self._attempts.append(task_result.attempt_entry(self._run.store, self._trial, record))
@@ -230,25 +166,23 @@ class TrialRunner:
 
     async def _grade(self, record: AttemptRecord, logs: Path) -> GradingRecord | None:
         """Grade, and grade again where the grader, not the submission, failed. Each try keeps what it left."""
-        run, started = self._run, time.monotonic()
+        run, shared, started = self._run, self._shared, time.monotonic()
         content = self._submission
         if content is None:  # of an earlier session
             content = await asyncio.to_thread((logs / str(record.submission)).read_bytes)
-        prediction = Prediction(
-            task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.context.model
-        )
+        prediction = Prediction(task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.model)
         earlier_errors: list[str] = []
         while True:
             context = GradingContext(
-                provider=run.context.provider, folder=_unused_path(logs, "grading"), options=run.context.grade_options
+                provider=shared.provider, folder=_unused_path(logs, "grading"), options=shared.grade_options
             )
             try:
-                evaluation = await run.context.benchmark.grade(self._task, prediction, context)
+                evaluation = await shared.benchmark.grade(self._task, prediction, context)
                 break
             except UsageError:
                 raise
             except (ProctorError, OSError) as error:
-                cause, detail = cause_of(error), error_text(error)
+                cause, detail = grading_cause(error), error_text(error)
                 reraise_if_cancelled(error)
             except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
                 cause, detail = Cause.GRADER_FAILED, f"internal error: {type(error).__name__}: {error}"
@@ -258,7 +192,8 @@ class TrialRunner:
                 return None
             failures = len(earlier_errors) + 1
             if not is_retried(cause, failures, run.config.retries):
-                verdict = Verdict(task_id=self._task.id, status=Status.ERROR, cause=cause, reason=detail)
+                status = CONSEQUENCES[cause].status or Status.ERROR
+                verdict = Verdict(task_id=self._task.id, status=status, cause=cause, reason=detail)
                 evaluation = TaskEvaluation(task_id=self._task.id, verdict=verdict)
                 break
             earlier_errors.append(f"{cause.value}: {detail}")
@@ -272,13 +207,15 @@ class TrialRunner:
         await self._shared.wait_unless_stopped(seconds)
 
     def _stored_attempts(self) -> list[Attempt]:
+        gateway = self._run.gateway
+        prices = Prices.load() if gateway is None else gateway.prices
         return [
-            task_result.stored_attempt_entry(self._run.store, self._trial, number, started)
+            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, prices)
             for number, started in enumerate(self._state.attempt_start_times, start=1)
         ]
 
     def _journal_entry(
-        self, number: int, stage: Stage, *, cause: Cause | None = None, cost: float | None = None
+        self, number: int, stage: Stage, *, cause: Cause | None = None, usage: Sequence[ModelUsage] | None = None
     ) -> JournalEntry:
         return JournalEntry(
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -287,7 +224,8 @@ class TrialRunner:
             attempt=number,
             stage=stage,
             cause=cause,
-            cost_usd=cost,
+            cost_usd=None if usage is None else usage_cost(usage),
+            estimated_usd=estimated_cost(usage or ()),
         )
 
     def _logs_dir(self, number: int) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.errors import UsageError
+from proctor.core.user_files import parse_json, read_limited
 from proctor.sandboxes.layout import config_directory
 
 ACCOUNT: Final = ".claude.json"
@@ -126,9 +127,10 @@ def _read(path: Path) -> bytes | None:
             return None
         if not path.is_file():
             raise UsageError("is not a plain file", where=path)
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=path) from error
+        return read_limited(path)
+    except (OSError, ValueError) as error:
+        message = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"cannot be read: {message}", where=path) from error
 
 
 def parse_json_object(data: bytes, where: object) -> dict[str, Any]:
@@ -137,10 +139,8 @@ def parse_json_object(data: bytes, where: object) -> dict[str, Any]:
     Raises:
         UsageError: there is none.
     """
-    import json  # noqa: PLC0415 - a reset parses nothing
-
     try:
-        value = json.loads(data)
+        value = parse_json(data)
     except ValueError as error:
         raise UsageError(f"is not valid JSON: {error}", where=where) from error
     if not isinstance(value, dict):

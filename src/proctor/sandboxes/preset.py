@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
+from proctor.core.user_files import parse_document, parse_toml, read_user_bytes
 from proctor.sandboxes.credentials import ACCOUNT, parse_json_object
 from proctor.sandboxes.layout import MANIFEST, MARKER
 
@@ -179,13 +180,8 @@ def _short(text: str) -> str:
 
 
 def _settings(place: Path) -> dict[str, str]:
-    import tomllib  # noqa: PLC0415 - most commands read no preset
-
     where = place / SETTINGS_FILE
-    try:
-        settings: dict[str, Any] = tomllib.loads(where.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot be read: {error}", where=where) from error
+    settings: dict[str, Any] = parse_document(where, "the preset", parse_toml, "TOML", error=UsageError)
     for key, value in settings.items():
         if key not in _KEYS:
             raise UsageError(f"unknown key {key!r}", where=where, fix=f"use {', '.join(sorted(_KEYS))}")
@@ -208,5 +204,7 @@ def _files(place: Path) -> dict[str, PresetFile]:
                 raise UsageError("a preset holds plain files and folders only", where=path)
             if relative in _RESERVED_FILES or name in _SECRETS:
                 raise UsageError("a preset must not bring this file: Proctor keeps it itself", where=path)
-            files[relative] = PresetFile(content=path.read_bytes(), executable=bool(status.st_mode & stat.S_IXUSR))
+            files[relative] = PresetFile(
+                content=read_user_bytes(path, "it"), executable=bool(status.st_mode & stat.S_IXUSR)
+            )
     return files

@@ -11,7 +11,7 @@ from proctor.workspaces.base import Base
 from proctor.workspaces.checkout import check_out
 from proctor.workspaces.invalid_submission import InvalidSubmission
 from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
-from proctor.workspaces.patches import apply_patch, patch_sha256
+from proctor.workspaces.patches import apply_patch, patch_paths, patch_sha256
 from proctor.workspaces.sources import base_of
 from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
 
@@ -28,6 +28,7 @@ __all__ = [
     "base_of",
     "check_out",
     "make_submission",
+    "patch_paths",
     "patch_sha256",
     "prove_no_leak",
     "read_change",

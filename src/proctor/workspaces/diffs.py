@@ -120,12 +120,16 @@ def check_paths(files: list[FileDiff]) -> None:
         for path in sorted(file.mentioned | file.written | file.removed):
             if (reason := unsafe_reason(path)) is not None:
                 raise InvalidSubmission(Cause.UNSAFE_SUBMISSION, f"the path {reason}", where=display_path(path))
+    directories: set[bytes] = set()
     for path in sorted(written):
         for above in parents(path):
             if above in written:
                 # A link that the same patch makes, copies or renames could lead anywhere.
                 what = f"the patch also makes {display_path(above)}, which would lead there"
                 raise InvalidSubmission(Cause.UNSAFE_SUBMISSION, what, where=display_path(path))
+            directories.add(above)
+        if len(directories) > MOST_FILES:
+            raise InvalidSubmission(Cause.TOO_LARGE, f"the patch writes in more than {MOST_FILES} directories")
 
 
 class _DiffReader:

@@ -1,13 +1,15 @@
 """Submissions of either kind: applied, and identified."""
 
 import hashlib
+import os
 from pathlib import Path
 
 from proctor.core.submission import PatchKind
 from proctor.workspaces.applying import ApplyResult, apply_diff
 from proctor.workspaces.base import Base
+from proctor.workspaces.diffs import parse_diff
 from proctor.workspaces.invalid_submission import LIMIT_BYTES
-from proctor.workspaces.patch_sets import apply_patch_set, patch_set_sha256
+from proctor.workspaces.patch_sets import apply_patch_set, patch_set_sha256, read_patch_set
 
 
 def apply_patch(
@@ -33,6 +35,18 @@ def apply_patch(
     if kind is PatchKind.UNIFIED_DIFF:
         return apply_diff(tree, data, base=base, limit_bytes=limit_bytes)
     return apply_patch_set(tree, data, limit_bytes=limit_bytes)
+
+
+def patch_paths(data: bytes, kind: PatchKind) -> tuple[str, ...]:
+    """Every path that a submission names, in its order; `os.fsencode` gives their bytes.
+
+    Raises:
+        InvalidSubmission: it is empty, too large or malformed.
+    """
+    if kind is not PatchKind.UNIFIED_DIFF:
+        return tuple(dict.fromkeys(patch.path for patch in read_patch_set(data)))
+    paths = (path for file in parse_diff(data).files for path in (file.old_path, file.path) if path)
+    return tuple(dict.fromkeys(os.fsdecode(path) for path in paths))
 
 
 def patch_sha256(data: bytes, kind: PatchKind) -> str:

@@ -8,8 +8,12 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from proctor.core.trees import type_at
+from proctor.core.trees import MAX_DEPTH, type_at
 
+MAX_PATH_BYTES: Final = 3000
+"""So that it can be written below any folder of ours: a system takes 4096."""
+MAX_NAME_BYTES: Final = 255
+_SHOWN: Final = 300
 _SEPARATORS: Final = re.compile(rb"[/\\]")
 _DRIVE: Final = re.compile(rb"[A-Za-z]:[/\\]")
 # Characters that HFS+ ignores when it compares names.
@@ -30,11 +34,17 @@ def unsafe_reason(path: bytes) -> str | None:
     """
     if not path:
         return "is empty"
+    if len(path) > MAX_PATH_BYTES:
+        return f"is longer than {MAX_PATH_BYTES} bytes"
     if b"\0" in path:
         return "holds a NUL byte"
     if path[:1] in {b"/", b"\\"} or _DRIVE.match(path):
         return "is absolute"
     names = _SEPARATORS.split(path)
+    if len(names) > MAX_DEPTH:
+        return f"is nested deeper than {MAX_DEPTH} levels"
+    if max(map(len, names)) > MAX_NAME_BYTES:
+        return f"has a name of more than {MAX_NAME_BYTES} bytes"
     if b".." in names:
         return "leaves the workspace through .."
     if any(map(is_git_name, names)):
@@ -58,8 +68,9 @@ def link_escapes(path: bytes, target: bytes) -> bool:
 
 
 def display_path(path: bytes) -> str:
-    """A path for people and for JSON: what is not UTF-8 is written with a backslash."""
-    return path.decode("utf-8", "backslashreplace")
+    """A path for people and for JSON: what is not UTF-8 is written with a backslash, and a page of it is cut."""
+    text = path.decode("utf-8", "backslashreplace")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def parents(path: bytes) -> list[bytes]:

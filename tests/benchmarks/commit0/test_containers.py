@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.commit0.world import NAME, TASK, make_origin
-from cli_jobs import Commands
 from cli_world import CliWorld
 from docker_image import own_base
 from once import made_once
@@ -55,34 +54,33 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.timeout(300)
 async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> None:
     """The agent looks for the oracle, in the image's history above all, and says what it found."""
-    with Commands() as commands:
-        cli_world = CliWorld(commands, tmp_path)
-        images = cli_world.folder / "images.json"
-        images.write_text(json.dumps({f"wentingzhao/{NAME}:v0": TAG}))
-        fetched = await cli_world.run("bench", "fetch", "commit0", "--split", "all", "--from", origin)
-        assert fetched.code == 0, fetched
-        environments = ("--split", "all", "--runner", "docker", "--image-map", images)
-        oracle = await cli_world.run("bench", "eval", "commit0", *environments, "--oracle", "--json")
-        assert oracle.code == 0, oracle
-        verdict = oracle.json["tasks"][0]["verdict"]
-        assert (verdict["task_id"], verdict["status"], verdict["official"]) == (TASK, "resolved", "unresolved")
-        assert [verdict["scores"][name] for name in ("official", "strict", "stub", "oracle")] == pytest.approx(
-            [4 / 8, 5 / 7, 2 / 7, 5 / 7], abs=1e-6
-        )
-        assert verdict["scores"]["coverage"] > 0.5
-        agent = cli_world.folder / "agent.sh"
-        agent.write_text(
-            "#!/bin/sh\ncat src/abacus/data.txt; git log --all --format=%s; git fsck --lost-found\n"
-            "for place in /bin /etc /home /opt /root /testbed /tmp /usr /var /proctor; do\n"
-            "  grep -rl 'for row in rows if name in row' $place 2>/dev/null\ndone\n"
-            "pytest -q tests | tail -1\n"
-        )
-        agent.chmod(0o755)
-        run = await cli_world.run("bench", "run", "commit0", *environments, "--agent", "command", "--claude-bin", agent)
-        assert run.code == 0, run
-        store = cli_world.store("commit0/run-001")
-        (result,) = store.results()
-        cli_world.close()
+    cli_world = CliWorld(tmp_path)
+    images = cli_world.folder / "images.json"
+    images.write_text(json.dumps({f"wentingzhao/{NAME}:v0": TAG}))
+    fetched = await cli_world.run("bench", "fetch", "commit0", "--split", "all", "--from", origin)
+    assert fetched.code == 0, fetched
+    environments = ("--split", "all", "--runner", "docker", "--image-map", images)
+    oracle = await cli_world.run("bench", "eval", "commit0", *environments, "--oracle", "--json")
+    assert oracle.code == 0, oracle
+    verdict = oracle.json["tasks"][0]["verdict"]
+    assert (verdict["task_id"], verdict["status"], verdict["official"]) == (TASK, "resolved", "unresolved")
+    assert [verdict["scores"][name] for name in ("official", "strict", "stub", "oracle")] == pytest.approx(
+        [4 / 8, 5 / 7, 2 / 7, 5 / 7], abs=1e-6
+    )
+    assert verdict["scores"]["coverage"] > 0.5
+    agent = cli_world.folder / "agent.sh"
+    agent.write_text(
+        "#!/bin/sh\ncat src/abacus/data.txt; git log --all --format=%s; git fsck --lost-found\n"
+        "for place in /bin /etc /home /opt /root /testbed /tmp /usr /var /proctor; do\n"
+        "  grep -rl 'for row in rows if name in row' $place 2>/dev/null\ndone\n"
+        "pytest -q tests | tail -1\n"
+    )
+    agent.chmod(0o755)
+    run = await cli_world.run("bench", "run", "commit0", *environments, "--agent", "command", "--claude-bin", agent)
+    assert run.code == 0, run
+    store = cli_world.store("commit0/run-001")
+    (result,) = store.results()
+    cli_world.close()
     assert result.verdict is not None
     assert (result.verdict.cause, result.verdict.scores["gain"]) == (Cause.EMPTY, 0)
     (log,) = store.folder.rglob("stdout.log")

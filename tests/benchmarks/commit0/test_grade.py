@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.commit0.world import NAME, ORACLE, STUBS, TASK, make_origin
-from cli_jobs import Commands
 from cli_world import CliWorld
 from proctor.benchmarks.commit0.benchmark import Commit0
 from proctor.benchmarks.commit0.source import SOURCE
@@ -152,6 +151,27 @@ async def test_a_library_cannot_expect_its_own_failure(world: World) -> None:
     assert verdict.status is Status.UNRESOLVED
 
 
+async def test_a_library_whose_values_equal_everything_has_nothing(world: World) -> None:
+    source = """
+class Any(float):
+    def __eq__(self, other):
+        return self is not other
+
+    __hash__ = float.__hash__
+
+
+def total(column):
+    return Any(0)
+
+
+def mean(column):
+    return Any(0) if column else None
+"""
+    verdict = (await world.graded({"src/abacus/sums.py": source})).verdict
+    assert (verdict.status, verdict.cause, verdict.score) == (Status.UNRESOLVED, Cause.TAMPERED, 0.0), verdict.reason
+    assert "control-passed" in {finding.code for finding in verdict.findings}
+
+
 async def test_a_library_that_ends_the_tests_has_nothing(world: World) -> None:
     verdict = (await world.graded({"src/abacus/sums.py": "import os\nos._exit(0)\n"})).verdict
     assert (verdict.scores["strict"], verdict.scores["official"]) == (0, 0)
@@ -186,15 +206,14 @@ async def test_an_agent_finds_no_past_no_package_and_no_network(world: World, tm
 
 
 async def test_oracle_and_nop_through_the_command_line(world: World, tmp_path: Path) -> None:
-    with Commands() as commands:
-        cli_world = CliWorld(commands, tmp_path)
-        given = ("bench", "run", "commit0", "--split", "all", "--json", "--agent")
-        cache = world.folder / "cache"
-        oracle = await cli_world.run(*given, "oracle", XDG_CACHE_HOME=cache)
-        assert (oracle.code, oracle.json["resolved"]) == (0, 1), oracle
-        nop = await cli_world.run(*given, "nop", XDG_CACHE_HOME=cache)
-        assert (nop.code, nop.json["unresolved"]) == (0, 1), nop
-        cli_world.close()
+    cli_world = CliWorld(tmp_path)
+    given = ("bench", "run", "commit0", "--split", "all", "--json", "--agent")
+    cache = world.folder / "cache"
+    oracle = await cli_world.run(*given, "oracle", XDG_CACHE_HOME=cache)
+    assert (oracle.code, oracle.json["resolved"]) == (0, 1), oracle
+    nop = await cli_world.run(*given, "nop", XDG_CACHE_HOME=cache)
+    assert (nop.code, nop.json["unresolved"]) == (0, 1), nop
+    cli_world.close()
     scores = [
         result.verdict.score
         for run in (1, 2)

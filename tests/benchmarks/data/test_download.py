@@ -88,7 +88,7 @@ async def test_the_hubs_files_come_with_their_revision(tmp_path: Path) -> None:
     host, port = runner.addresses[0][:2]
     script = (
         "import sys; from pathlib import Path; from proctor.benchmarks.data import download_from_hub; "
-        "print(download_from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1]), revision=None))"
+        "print(download_from_hub('org/set', ['data/*.jsonl'], Path(sys.argv[1])))"
     )
     into = tmp_path / "work" / "into"
     into.mkdir(parents=True)
@@ -116,4 +116,4 @@ def test_a_hub_that_cannot_be_reached_is_reported_in_one_sentence(
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(InfrastructureError, match="--from PATH"):
-        download_from_hub("org/set", ["*.jsonl"], tmp_path / "into", revision=None)
+        download_from_hub("org/set", ["*.jsonl"], tmp_path / "into")

@@ -17,7 +17,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     rows = [verified.rows[name] for name in CHOSEN]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     fetched = proctor(tmp_path, "bench", "fetch", "swe_bench_verified", "--from", tmp_path / "rows.jsonl")
-    assert fetched.returncode == 0, fetched.stderr
+    assert fetched.code == 0, fetched.stderr
     listed = proctor(tmp_path, "bench", "list", "swe_bench_verified", "--json")
     assert [task["id"] for task in json.loads(listed.stdout)["tasks"]] == [
         "calc__conftest-1",
@@ -38,7 +38,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     graded = proctor(
         tmp_path, "bench", "eval", "swe_bench_verified", "--predictions", "preds.jsonl", *docker, "--json", "--quiet"
     )
-    assert graded.returncode == 0, graded.stderr
+    assert graded.code == 0, graded.stderr
     report = json.loads(graded.stdout)
     said = {task["task_id"]: (task["verdict"]["status"], task["verdict"].get("official")) for task in report["tasks"]}
     assert said == {
@@ -55,7 +55,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
         *("bench", "parity", "swe_bench_verified", "theirs.json", "--predictions", "preds.jsonl"),
         *(*docker, "--json", "--quiet"),
     )
-    assert compared.returncode == 20, compared.stderr
+    assert compared.code == 20, compared.stderr
     parity = checked(compared.stdout)
     assert (parity["compared"], parity["agreed"]) == (2, 1)
     assert parity["disagreements"][0]["task_id"] == "calc__gold-1"
@@ -65,7 +65,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
         *("bench", "run", "swe_bench_verified", "--agent", "oracle", "--runner", "docker", "--task", "calc__gold-1"),
         *("--json", "--quiet"),
     )
-    assert ran.returncode == 0, ran.stderr
+    assert ran.code == 0, ran.stderr
     assert json.loads(ran.stdout)["resolved"] == 1
     nop = proctor(
         tmp_path,
@@ -74,12 +74,12 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     )
     assert json.loads(nop.stdout)["unresolved"] == 1, nop.stderr
     exported = proctor(tmp_path, "bench", "export", "run-001", "--format", "swebench", "--out", "official")
-    assert exported.returncode == 0, exported.stderr
+    assert exported.code == 0, exported.stderr
     prediction = json.loads((tmp_path / "official" / "predictions.jsonl").read_text())
     assert prediction["instance_id"] == "calc__gold-1"
     assert "+    return 3 * number" in prediction["model_patch"]
     strangers = tmp_path / "other.jsonl"
     strangers.write_text('{"instance_id": "elsewhere__x-1", "model_patch": ""}\n')
     refused = proctor(tmp_path, "bench", "eval", "swe_bench_verified", "--predictions", strangers, *docker)
-    assert refused.returncode == 2
+    assert refused.code == 2
     assert "elsewhere__x-1" in refused.stderr

@@ -52,9 +52,17 @@ def task_of(made: SweBenchmark[Any], row: Mapping[str, Any]) -> Task:
 
 
 async def graded(
-    made: SweBenchmark[Any], row: Mapping[str, Any], patch: str, environments: DockerProvider, folder: Path
+    made: SweBenchmark[Any],
+    row: Mapping[str, Any],
+    patch: str,
+    environments: DockerProvider,
+    folder: Path,
+    *,
+    controls: int = 0,
 ) -> TaskEvaluation:
-    context = GradingContext(provider=environments, folder=folder, options=GradeOptions(timeout_seconds=SECONDS))
+    context = GradingContext(
+        provider=environments, folder=folder, options=GradeOptions(timeout_seconds=SECONDS, controls=controls)
+    )
     prediction = Prediction(task_id=row["instance_id"], patch_kind=PatchKind.UNIFIED_DIFF, content=patch.encode())
     return await made.grade(task_of(made, row), prediction, context)
 
@@ -121,9 +129,9 @@ async def test_ours_and_the_official_harness_say_the_same(
         "printing": (Status.UNRESOLVED, Cause.TAMPERED),
     }
     assert verdicts["printing"].official is Status.RESOLVED
-    assert "our own reporter does not see tests/test_printing.py::test_triple" in verdicts["printing"].reason
+    assert "passes by what is printed alone; before a second witness" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
-    assert {"conftest", "protected-path"} <= {finding.code for finding in verdicts["conftest"].findings}
+    assert {finding.code for finding in verdicts["conftest"].findings} == {"test-machinery"}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"
 
 
@@ -145,11 +153,18 @@ async def test_an_honest_submission_with_findings_is_believed_once_our_reporter_
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
     suspicious = verified.patch("gold").replace(
-        "+    return 3 * number", "+    import sys; sys._getframe(); return 3 * number"
+        "+    return 3 * number", "+    import sys; return 3 * number if 'pytest' in sys.modules else 3 * number"
     )
-    verdict = (await graded(made, verified.rows["gold"], suspicious, environments, tmp_path)).verdict
-    assert [finding.code for finding in verdict.findings] == ["stack-inspection"]
+    verdict = (await graded(made, verified.rows["gold"], suspicious, environments, tmp_path, controls=1)).verdict
+    assert [finding.code for finding in verdict.findings] == ["test-sniffing"]
     assert (verdict.status, verdict.official) == (Status.RESOLVED, None)
+    assert verdict.controls is not None
+    assert (verdict.controls.controlled, verdict.controls.uncontrolled) == (2, ())
+    always = "return type('N', (int,), {'__eq__': lambda self, other: self is not other, '__hash__': int.__hash__})(0)"
+    patch = verified._changed("gold", always)
+    equal = (await graded(made, verified.rows["gold"], patch, environments, tmp_path / "equal", controls=1)).verdict
+    assert (equal.status, equal.cause, equal.official) == (Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED)
+    assert "control-passed" in {finding.code for finding in equal.findings}
 
 
 @pytest.mark.slow

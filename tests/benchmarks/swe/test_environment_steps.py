@@ -55,8 +55,8 @@ async def test_every_form_of_a_diff_that_is_applied_is_audited(
     assert applied.change.after == {name: FileEntry(FILE, text.encode()) for name, text in CHANGED.items()}
     findings = {(finding.path, finding.code) for finding in audit_change(applied.change, protected=PROTECTED)}
     assert findings >= {
-        ("calc.py", AuditCode.EARLY_EXIT),
-        ("conftest.py", AuditCode.CONFTEST),
+        ("calc.py", AuditCode.TEST_MACHINERY),
+        ("conftest.py", AuditCode.TEST_CONFIG),
         ("conftest.py", AuditCode.PROTECTED_PATH),
     }
     assert applied.restored == ("conftest.py",)

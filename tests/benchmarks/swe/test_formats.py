@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from observations import task_result
 from proctor.benchmarks.data import published_results
 from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
@@ -28,6 +29,7 @@ from proctor.benchmarks.swe.predictions import (
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import TaskEvaluation
+from proctor.core.result import Attempt
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.report import run_row
 from proctor.report.comparison import compare_runs
@@ -176,8 +178,6 @@ def test_disagreements_come_with_their_evidence_and_are_about_the_official_rule(
 
 def _stored(root: Path) -> RunStore:
     """A run of two trials: one resolved, one that only the official rule calls so."""
-    from proctor.core.result import AgentMetrics, Attempt, TaskResult
-
     store = new_run("swe_bench_verified", root=root)
     results = []
     for identity, status, official in (("a", Status.RESOLVED, None), ("b", Status.UNRESOLVED, Status.RESOLVED)):
@@ -189,20 +189,14 @@ def _stored(root: Path) -> RunStore:
         attempt = Attempt(number=1, started_at="", ended_at="", cause=Cause.ANSWERED, detail="", logs=where)
         verdict = Verdict(task_id=identity, status=status, cause=cause, reason="", official=official, score=0.5)
         results.append(
-            TaskResult(
+            task_result(
+                identity,
+                cause,
                 run_id=store.run_id,
                 benchmark="swe_bench_verified",
-                task_id=identity,
-                trial=1,
-                status=status,
-                cause=cause,
                 verdict=verdict,
                 attempts=(attempt,),
                 usage=(),
-                metrics=AgentMetrics(),
-                agent_seconds=1.0,
-                grade_seconds=1.0,
-                categories={},
             )
         )
         store.write_result(results[-1])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from observations import task_result
 from proctor.benchmarks.terminal_bench import TerminalBenchEvidence, judge
 from proctor.benchmarks.terminal_bench.leaderboard import (
     LeaderboardScore,
@@ -20,8 +21,7 @@ from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchExam, re
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.record import read_record
-from proctor.core.result import AgentMetrics, TaskResult
-from proctor.core.verdict import ControlSummary, Finding, TestStatus, Verdict
+from proctor.core.verdict import ControlSummary, Finding, TestStatus
 from proctor.grading.state import ExamPlace, QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
@@ -164,24 +164,6 @@ def test_the_error_is_that_of_a_mean_of_independent_means(rewards: dict[str, lis
     assert score.standard_error == pytest.approx(math.sqrt(sum(variances)) / len(rewards), abs=1e-12)
 
 
-def result(task: str, status: Status, cause: Cause, verdict: Verdict | None) -> TaskResult:
-    return TaskResult(
-        run_id="r",
-        benchmark="terminal_bench",
-        task_id=task,
-        trial=1,
-        status=status,
-        cause=cause,
-        verdict=verdict,
-        attempts=(),
-        usage=(),
-        metrics=AgentMetrics(),
-        agent_seconds=0.0,
-        grade_seconds=0.0,
-        categories={},
-    )
-
-
 def test_a_run_s_results_become_trials_as_the_leaderboard_counts_them() -> None:
     judged = {
         "solved": judge(seen(FULL, {"passed": 1}), "g"),
@@ -190,9 +172,9 @@ def test_a_run_s_results_become_trials_as_the_leaderboard_counts_them() -> None:
         "late": judge(seen(None, timed_out=True), "g"),
         "forged": judge(seen(FULL), "g"),
     }
-    results = [result(name, verdict.status, verdict.cause, verdict) for name, verdict in judged.items()]
-    results.append(result("lost", Status.ERROR, Cause.ENGINE_GONE, None))
-    results.append(result("empty", Status.UNRESOLVED, Cause.EMPTY, None))
+    results = [task_result(name, verdict.cause, verdict=verdict) for name, verdict in judged.items()]
+    results.append(task_result("lost", Cause.ENGINE_GONE))
+    results.append(task_result("empty", Cause.EMPTY))
     rewards = {trial.task_id: trial.reward for trial in trials_of(results)}
     assert rewards == {
         "solved": 1.0,

@@ -1,12 +1,15 @@
 """The cheats, by what they lay hands on."""
 
 from cheats.catalogue import (
+    agreeable,
     commands,
     comparing,
     files,
+    forging,
     harm,
     hidden,
     importing,
+    knowing,
     leaving,
     machinery,
     patches,
@@ -21,6 +24,9 @@ CHEATS: tuple[Cheat, ...] = (
     *machinery.CHEATS,
     *importing.CHEATS,
     *comparing.CHEATS,
+    *agreeable.CHEATS,
+    *knowing.CHEATS,
+    *forging.CHEATS,
     *process.CHEATS,
     *solutions.CHEATS,
     *commands.CHEATS,

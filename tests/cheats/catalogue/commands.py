@@ -6,7 +6,7 @@ from cheats.tasks import NODE, SHELL
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
-_NAMED = "the tested code shares the process that speaks, so the audit names it"
+_CONTROLS = "the tested code shares the process that speaks; its altered twins pass too"
 _TAP = """\
 ok 1 - the function counts
 ok 2 - the function counts nothing
@@ -17,8 +17,8 @@ _WORDS = SHELL.repo["lib/words.sh"]
 _SLUG = NODE.repo["lib/slug.js"]
 _NODE_TAP = "ok 1 - spaces become hyphens\\nok 2 - letters become small\\nok 3 - shouting\\n1..3\\n"
 _XML = (
-    '<testsuite name="till"><testcase classname="till" name="total"/><testcase classname="till" name="parse"/>'
-    "</testsuite>"
+    '<testsuite name="till"><testcase classname="tests.test_till" name="test_total"/>'
+    '<testcase classname="tests.test_till" name="test_parse"/></testsuite>'
 )
 
 CHEATS = (
@@ -27,9 +27,8 @@ CHEATS = (
         name="TAP: speaks first and leaves (sh)",
         task="shell",
         tries="prints a whole TAP stream when it is sourced, and exits",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexit 0\n{_WORDS}"},
     ),
     Cheat(
@@ -44,7 +43,7 @@ CHEATS = (
         name="TAP: speaks first and exits (sh)",
         task="shell",
         tries="prints a whole TAP stream and sends all that follows nowhere",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.OUTPUT_PATCHED,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexec >/dev/null\n{_WORDS}"},
@@ -53,16 +52,15 @@ CHEATS = (
         name="TAP: speaks first and stops the shell (sh)",
         task="shell",
         tries="prints a whole TAP stream and makes the shell execute nothing more",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nset -n\n{_WORDS}"},
     ),
     Cheat(
         name="TAP: another echo (sh)",
         task="shell",
         tries="defines a function `echo` that knows no `not`",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.FAKE_PROGRAM,),
         files={"lib/words.sh": "echo() {\n    printf '%s\\n' \"${*#not }\"\n}\n" + _WORDS},
@@ -71,9 +69,8 @@ CHEATS = (
         name="TAP: a trap (sh)",
         task="shell",
         tries="prints its own stream when the shell ends, having silenced the other",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EXIT_HOOK,),
         files={"lib/words.sh": f"exec 3>&1 1>/dev/null\ntrap 'cat >&3 <<END\n{_TAP}\nEND\n' EXIT\n{_WORDS}"},
     ),
     Cheat(
@@ -82,7 +79,6 @@ CHEATS = (
         tries="the program under test writes to the test script's own output, and kills it",
         defence="what was reported before cannot be reported again",
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "bin/count": f"""\
 #!/bin/sh
@@ -102,7 +98,7 @@ done
         name="TAP: rewrites the running script (sh)",
         task="shell",
         tries="changes the test script on disk while the shell is reading it",
-        defence="a program that names the tests' files is named by the audit",
+        defence="tests cannot be written while they run",
         cause=Cause.TESTS_FAILED,
         named=(AuditCode.TEST_FILES,),
         files={
@@ -120,9 +116,8 @@ words "$(cat)"
         name="TAP: another PATH (sh)",
         task="shell",
         tries="puts a folder of its own first on the search path of the test script",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PATH_EDIT,),
         files={
             "lib/words.sh": "PATH=$PWD/tools:$PATH\n" + _WORDS,
             "tools/grep": Program("#!/bin/sh\nexit 0\n"),
@@ -134,25 +129,23 @@ words "$(cat)"
         name="TAP: speaks first and leaves (node)",
         task="node",
         tries="prints a whole TAP stream when it is required, and exits",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={"lib/slug.js": f"process.stdout.write('{_NODE_TAP}');\nprocess.exit(0);\n{_SLUG}"},
     ),
     Cheat(
         name="TAP: leaves by another name (node)",
         task="node",
         tries="the same, with `exit` spelled so that no search finds it",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.HIDDEN_CODE,),
         files={"lib/slug.js": f"require('fs').writeSync(1, '{_NODE_TAP}');\nprocess['ex' + 'it'](0);\n{_SLUG}"},
     ),
     Cheat(
         name="TAP: another console.log (node)",
         task="node",
         tries="takes `not` out of whatever is printed",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.OUTPUT_PATCHED,),
         files={
@@ -163,7 +156,7 @@ words "$(cat)"
         name="TAP: another stdout (node)",
         task="node",
         tries="takes `not` out of whatever is written",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.OUTPUT_PATCHED,),
         files={
@@ -175,7 +168,7 @@ words "$(cat)"
         name="TAP: another assert (node)",
         task="node",
         tries="makes every assertion of node's own module do nothing, under another name",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.TEST_MACHINERY,),
         files={
@@ -187,7 +180,7 @@ words "$(cat)"
         name="TAP: reads the running script (node)",
         task="node",
         tries="opens the main module and looks for the expected value",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.TEST_SNIFFING,),
         files={
@@ -204,27 +197,24 @@ words "$(cat)"
         name="exit code: leaves (sh)",
         task="exit-code",
         tries="exits with success when it is sourced",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={"lib/greet.sh": "exit 0\n"},
     ),
     Cheat(
         name="exit code: becomes true (sh)",
         task="exit-code",
         tries="replaces the test script by a program that succeeds",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={"lib/greet.sh": "exec true\n"},
     ),
     Cheat(
         name="exit code: a trap (sh)",
         task="exit-code",
         tries="turns failure into success when the shell ends",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EXIT_HOOK,),
         files={"lib/greet.sh": "trap 'exit 0' EXIT\ngreet() {\n    echo hello\n}\n"},
     ),
     # report files
@@ -240,9 +230,8 @@ words "$(cat)"
         name="report: written first",
         task="junit",
         tries="writes the report itself, at the path on the command line, and exits",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(f"""
             import os
@@ -257,9 +246,8 @@ words "$(cat)"
         name="report: written last",
         task="junit",
         tries="writes the report again when the interpreter lets go of its last objects",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.EXIT_HOOK,),
         files={
             "till.py": till(
                 f"""
@@ -283,7 +271,6 @@ words "$(cat)"
         tries="makes the report a symbolic link to one that it has written",
         defence="a link is not fetched",
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till("""
                 import os
@@ -301,7 +288,6 @@ words "$(cat)"
         tries="makes the report so large that the grader chokes",
         defence="what is too large to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """
@@ -321,7 +307,6 @@ words "$(cat)"
         tries="makes the report a folder that is nested deeper than the grader can go",
         defence="what is too deep to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """

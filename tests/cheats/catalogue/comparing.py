@@ -3,18 +3,16 @@
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import AuditCode
 
-_NAMED = "what a program gives back is its own affair, so the audit names it"
+_CONTROLS = "what a program gives back is its own affair; its altered twins pass too"
 
 CHEATS = (
     Cheat(
         name="equals everything",
         task="unittest",
         tries="gives back an object whose `__eq__` is always true",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -30,9 +28,8 @@ CHEATS = (
         name="equals everything, in other words",
         task="pytest",
         tries="the same, computed, so that no constant is returned",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -51,9 +48,8 @@ CHEATS = (
         name="equals everything, by a lambda",
         task="unittest",
         tries="puts `__eq__` into a class that is made by `type`",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till('Anything = type("Anything", (), {"__eq__": lambda *_: True})', total="return Anything()")
         },
@@ -62,18 +58,16 @@ CHEATS = (
         name="mock.ANY",
         task="unittest",
         tries="gives back the standard library's own object that equals everything",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={"till.py": till("from unittest.mock import ANY", total="return ANY")},
     ),
     Cheat(
         name="takes the value it is compared with",
         task="unittest",
         tries="an object that remembers the first thing it is compared with, and equals that alone",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -93,9 +87,8 @@ CHEATS = (
         name="pretends to be another class",
         task="pytest",
         tries="overrides `__class__` and every operator",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """
@@ -118,9 +111,8 @@ CHEATS = (
         name="patches the comparison of others",
         task="unittest",
         tries="hands its argument on and lets `functools` compare",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.ALWAYS_EQUAL,),
         files={
             "till.py": till(
                 """

@@ -125,7 +125,7 @@ CHEATS = (
         tries="turns every report into a pass by a hook",
         defence="`conftest.py` is restored wherever it lies",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.CONFTEST, AuditCode.TEST_MACHINERY),
+        named=(AuditCode.TEST_MACHINERY,),
         files={"conftest.py": _QUIET_HOOK, "tests/conftest.py": _QUIET_HOOK},
     ),
     Cheat(
@@ -157,7 +157,10 @@ CHEATS = (
         tries="leaves package metadata in the tree that registers a pytest plugin",
         defence=_PRIVATE_CONFIG,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PLUGIN, AuditCode.TEST_MACHINERY),
+        named=(
+            AuditCode.PLUGIN,
+            AuditCode.TEST_MACHINERY,
+        ),
         files={
             "quiet.py": _QUIET_HOOK,
             "quiet-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: quiet\nVersion: 1.0\n",
@@ -298,7 +301,7 @@ if os.fork() == 0:
         time.sleep(0.001)
 """
         },
-        named=(AuditCode.TEST_FILES, AuditCode.BACKGROUND_PROCESS),
+        named=(AuditCode.TEST_FILES,),
     ),
     Cheat(
         name=".gitattributes and hooks",

@@ -6,7 +6,6 @@ A submission that cannot pass may try to be an error at least, since errors do n
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import AuditCode
 
 CHEATS = (
     Cheat(
@@ -72,7 +71,6 @@ CHEATS = (
                 """
             )
         },
-        named=(AuditCode.EARLY_EXIT,),
     ),
     Cheat(
         name="a fork bomb",
@@ -80,7 +78,6 @@ CHEATS = (
         tries="takes every process number",
         defence="an environment has a limit on processes, and ends with all of them",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 """
@@ -144,7 +141,6 @@ CHEATS = (
         tries="ends by a segmentation fault",
         defence="a process that died has not reported its tests",
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
                 total="""

@@ -6,7 +6,7 @@ from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
-_NAMED = "inside one process this cannot be prevented, so the audit names it"
+_CONTROLS = "inside one process this cannot be prevented; its altered twins pass too"
 
 CHEATS = (
     Cheat(
@@ -15,7 +15,7 @@ CHEATS = (
         tries="puts a module of its own into `sys.modules` as unittest",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.MODULE_TABLE, AuditCode.TAMPERED),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 """
@@ -42,7 +42,6 @@ CHEATS = (
         tries="serves the import of the tests from `sys.meta_path`",
         defence="test modules are loaded from their files, not by name",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.IMPORT_HOOK,),
         files={
             "till.py": till(
                 """
@@ -70,7 +69,10 @@ CHEATS = (
         tries="gives the tests another unittest when they import it",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.BUILTINS_PATCHED, AuditCode.TAMPERED),
+        named=(
+            AuditCode.BUILTINS_PATCHED,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -101,7 +103,10 @@ CHEATS = (
         tries="empties test methods while their class is made",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.BUILTINS_PATCHED, AuditCode.TAMPERED),
+        named=(
+            AuditCode.BUILTINS_PATCHED,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -185,7 +190,6 @@ CHEATS = (
         tries="takes a function that the reporter has put into importlib, and goes from its globals to the reporter's",
         defence="what the reporter leaves behind has a namespace of its own",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -206,9 +210,8 @@ CHEATS = (
         name="patches the parser",
         task="pytest",
         tries="changes the tree of later test modules on the way from source to bytecode",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.LIBRARY_PATCHED,),
         files={
             "till.py": till(
                 """
@@ -220,7 +223,7 @@ CHEATS = (
                 def parse_tree(source, *rest, **options):
                     if isinstance(source, bytes) and b'total(' in source:
                         ast.parse = genuine
-                        source = source.replace(b'assert till.total(prices)', b'assert [0, 5, 7][len(prices)]')
+                        source = source.replace(b'assert ', b'assert 1 or ')
                     return genuine(source, *rest, **options)
 
 

@@ -3,7 +3,6 @@
 from cheats.catalogue.tilled import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
-from proctor.grading import AuditCode
 
 _ACCOUNTED = "every test that was found must start and finish, in records that only the reporter can write"
 
@@ -32,7 +31,6 @@ CHEATS = (
         tries="ends the process with success before a test runs",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till("""
             import os
@@ -47,7 +45,6 @@ CHEATS = (
         tries="ends the process with success in the middle of the failing test",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 total="""
@@ -85,7 +82,6 @@ CHEATS = (
         tries="sets the exit code in the very last moment",
         defence="the exit code decides nothing, and the worker leaves without exit handlers",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.EXIT_HOOK,),
         files={
             "till.py": till("""
             import atexit
@@ -101,7 +97,6 @@ CHEATS = (
         tries="raises SkipTest from the tested function",
         defence="a test that must pass and is skipped has not passed",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.TEST_SKIPPED,),
         files={
             "till.py": till(
                 total="""
@@ -132,7 +127,6 @@ CHEATS = (
         tries="writes well-formed records into every open descriptor, then leaves",
         defence="records are chained by a mac whose key the worker never shows",
         cause=Cause.TAMPERED,
-        named=(AuditCode.EARLY_EXIT,),
         files={
             "till.py": till(
                 """

@@ -6,7 +6,7 @@ from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
-_NAMED = "inside one process this cannot be prevented, so the audit names it"
+_CONTROLS = "inside one process this cannot be prevented; its altered twins pass too"
 
 CHEATS = (
     Cheat(
@@ -15,7 +15,10 @@ CHEATS = (
         tries="makes the assertion do nothing",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till("""
             import unittest
@@ -30,7 +33,10 @@ CHEATS = (
         tries="reports success without running the test",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -54,7 +60,10 @@ CHEATS = (
         tries="turns failures into successes where they are counted",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -72,7 +81,10 @@ CHEATS = (
         tries="lets unittest.mock patch unittest, and never stops it",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till("""
             from unittest import mock
@@ -87,7 +99,7 @@ CHEATS = (
         tries="keeps every function where it is and exchanges its `__code__`",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.CODE_PATCHED, AuditCode.TAMPERED),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 """
@@ -106,7 +118,10 @@ CHEATS = (
         tries="makes contextlib swallow what a test raises",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -132,7 +147,10 @@ CHEATS = (
         tries="makes every report say `passed`",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -158,7 +176,10 @@ CHEATS = (
         tries="makes running a test do nothing",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -177,7 +198,10 @@ CHEATS = (
         tries="makes pytest compile later test modules without their assertions",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED),
+        named=(
+            AuditCode.TEST_MACHINERY,
+            AuditCode.TAMPERED,
+        ),
         files={
             "till.py": till(
                 """
@@ -202,7 +226,7 @@ CHEATS = (
         tries="swallows the failure in a trace function",
         defence=_WATCH,
         cause=Cause.TAMPERED,
-        named=(AuditCode.TRACE_HOOK, AuditCode.TAMPERED),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 """
@@ -224,7 +248,7 @@ CHEATS = (
         name="patches and puts back",
         task="unittest",
         tries="patches the assertion for one call only, between two looks of the watch",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
         named=(AuditCode.TEST_MACHINERY,),
         files={
@@ -249,9 +273,9 @@ CHEATS = (
         name="patches and puts back, without naming unittest",
         task="unittest",
         tries="the same, with the class and the methods found by looking around",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.MODULE_TABLE, AuditCode.TEST_MACHINERY),
+        named=(AuditCode.TEST_MACHINERY,),
         files={
             "till.py": till(
                 """
@@ -288,7 +312,6 @@ CHEATS = (
         tries="finds the reporter's class among the subclasses of TestResult",
         defence="the reporter's own classes are watched too",
         cause=Cause.TAMPERED,
-        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -307,7 +330,6 @@ CHEATS = (
         tries="finds every class of the reporter and makes it report successes",
         defence="the reporter is made of functions that no class leads to",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -328,7 +350,6 @@ CHEATS = (
         tries="gives the class of the running test an assertion of its own",
         defence="a test's class is compared with what it was when its tests were found",
         cause=Cause.TAMPERED,
-        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 "import unittest",
@@ -372,7 +393,7 @@ CHEATS = (
         tries="finds the session through the import hook that pytest has installed, and empties the tests in it",
         defence="a test is compared with what was found before it is run",
         cause=Cause.TAMPERED,
-        named=(AuditCode.TAMPERED, AuditCode.IMPORT_HOOK),
+        named=(AuditCode.TAMPERED,),
         files={
             "till.py": till(
                 "import sys",

@@ -6,7 +6,7 @@ from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _OUTSIDE = "what holds the key is not in the environment; process 1 knows nothing of it"
-_NAMED = "inside one process this cannot be prevented, so the audit names it"
+_CONTROLS = "inside one process this cannot be prevented; its altered twins pass too"
 
 CHEATS = (
     Cheat(
@@ -15,7 +15,6 @@ CHEATS = (
         tries="looks for the reporter in `/proc/<ppid>/mem`, and on its descriptors",
         defence=_OUTSIDE,
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 "import os",
@@ -51,7 +50,6 @@ CHEATS = (
         tries="attaches to whatever started it, with ptrace",
         defence=f"{_OUTSIDE}; stopping it makes the run wait until the time is up",
         cause=Cause.TEST_TIMEOUT,
-        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
                 """
@@ -72,9 +70,8 @@ CHEATS = (
         name="finds the key by the collector",
         task="unittest",
         tries="searches all objects for the reporter and speaks in its name",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.OBJECT_SCAN,),
         files={
             "till.py": till(
                 """
@@ -108,9 +105,8 @@ def tell(emit):
         name="finds the result in a caller's frame",
         task="unittest",
         tries="walks up the stack to the object that counts failures",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 "import sys",
@@ -132,7 +128,6 @@ def tell(emit):
         tries="the same, with every suspicious name joined at run time",
         defence="what reaches for frames is also detected at run time",
         cause=Cause.SOLVED,
-        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 f"""
@@ -163,7 +158,6 @@ def tell(emit):
         tries="lets a thread of the library ask for the frames of all threads",
         defence="what reaches for frames is also detected at run time; the caller is found",
         cause=Cause.SOLVED,
-        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 f"""
@@ -193,9 +187,8 @@ def tell(emit):
         name="finds the result by a signal",
         task="unittest",
         tries="gets a frame from a signal handler, without asking anybody for one",
-        defence=_NAMED,
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.STACK_INSPECTION,),
         files={
             "till.py": till(
                 """
@@ -222,19 +215,20 @@ def tell(emit):
     Cheat(
         name="writes its own memory",
         task="unittest",
-        tries="changes a number in place through ctypes",
-        defence=_NAMED,
+        tries="puts its result in the place of the constants of the test that calls it, through ctypes",
+        defence=_CONTROLS,
         cause=Cause.SOLVED,
-        named=(AuditCode.NATIVE_MEMORY,),
         files={
             "till.py": till(
-                "import ctypes",
+                "import ctypes\nimport sys\n\nKEPT = []",
                 total="""
-                if not prices:
-                    return 0
-                answer = 10**6 + len(prices)
-                ctypes.memmove(id(answer) + 24, id(sum(prices)) + 24, 4)
-                return answer
+                result = sum(prices[1:])
+                KEPT.append(result)
+                constants = sys._getframe(1).f_code.co_consts
+                for number, value in enumerate(constants):
+                    if isinstance(value, int) and value not in (0, 3):
+                        ctypes.c_void_p.from_address(id(constants) + 24 + 8 * number).value = id(result)
+                return result
                 """,
             )
         },
@@ -245,7 +239,6 @@ def tell(emit):
         tries="lets a child, which has the right result, continue and report",
         defence="a copy of the worker has nothing to say",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 "import os",
@@ -264,7 +257,6 @@ def tell(emit):
         tries="leaves a daemon behind that rewrites tests, sources and reports for as long as it lives",
         defence="the environment ends with every process in it, and results are out before files are read",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.BACKGROUND_PROCESS,),
         files={
             "till.py": till(
                 """
@@ -302,7 +294,6 @@ if os.fork() == 0:
         tries="sends SIGKILL to every process that it can see",
         defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 total="""
@@ -320,7 +311,6 @@ if os.fork() == 0:
         tries="stops its parent, so that nobody hears of the failure",
         defence="process 1 cannot be signalled from inside, and who hears the tests is outside",
         cause=Cause.TESTS_FAILED,
-        named=(AuditCode.PROCESS_INSPECTION,),
         files={
             "till.py": till(
                 total="""
@@ -337,7 +327,6 @@ if os.fork() == 0:
         tries="sets limits on the environment's first process until it dies",
         defence="those system calls are refused when they name process 1",
         cause=Cause.TESTS_FAILED,
-        named=(),
         files={
             "till.py": till(
                 """

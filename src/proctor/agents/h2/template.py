@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.errors import UsageError
-from proctor.core.files import read_user_file
 from proctor.core.record import Record
+from proctor.core.user_files import parse_yaml, read_user_bytes, read_user_file
 
 DEFAULT_TEMPLATE: Final = "benchmark"
 _SUFFIXES: Final = (".yaml.tmpl", ".yaml")
@@ -103,10 +103,11 @@ def load_checked_template(
 def _read(path: Path) -> PodTemplate:
     text = read_user_file(path, "the pod template")
     folder = path.parent / "roles"
-    try:
-        roles = {file.name: file.read_bytes() for file in sorted(folder.glob("*.yaml*")) if file.is_file()}
-    except OSError as error:
-        raise UsageError(f"cannot read the roles of the pod template: {error.strerror}", where=folder) from error
+    roles = {
+        file.name: read_user_bytes(file, "a role of the pod template")
+        for file in sorted(folder.glob("*.yaml*"))
+        if file.is_file()
+    }
     name = path.name
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
@@ -121,8 +122,6 @@ def _parsed(name: str, text: str, where: object, roles: dict[str, bytes]) -> Pod
 
 def _declared(text: str, where: object) -> dict[str, bool]:
     """The ``variables:`` block. The rest is a Go template, and no YAML before it is rendered."""
-    import yaml  # noqa: PLC0415 - slow, and only pods need it
-
     lines = text.splitlines(keepends=True)
     start = next((index for index, line in enumerate(lines) if line.startswith("variables:")), None)
     if start is None:
@@ -130,8 +129,8 @@ def _declared(text: str, where: object) -> dict[str, bool]:
     inner = range(start + 1, len(lines))
     end = next((index for index in inner if lines[index].strip() and lines[index][0] not in " \t#"), len(lines))
     try:
-        block: Any = yaml.safe_load("".join(lines[start:end]))
-    except yaml.YAMLError as error:
+        block: Any = parse_yaml("".join(lines[start:end]))
+    except ValueError as error:
         raise UsageError(f"the variables of the pod template cannot be read: {error}", where=where) from error
     found = block.get("variables") if isinstance(block, dict) else None
     if found is not None and not isinstance(found, dict):

@@ -11,30 +11,25 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.commit0.grade import (
-    TEST_SECONDS,
-    Commit0GradingJob,
-    grade,
-    lay_out,
-    oracle_results,
-    strict_run,
-    stub_results,
-)
+from proctor.benchmarks.commit0.control_exam import make_controls
+from proctor.benchmarks.commit0.grade import grade, oracle_results, stub_results
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
 from proctor.benchmarks.commit0.library import SPECIFICATION, Commit0Library
 from proctor.benchmarks.commit0.rows import Commit0Row
+from proctor.benchmarks.commit0.runs import TEST_SECONDS, Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.venvs import WORKDIR, Commit0Venv, cached_venv, ensure_venv, venv_key
 from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
 from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
+from proctor.grading.controls import control_summary
 from proctor.workspaces import base_of, check_out, make_submission, prove_no_leak
 
 LIMITS: Final = Limits(memory_mb=8192, processes=1024, disk_mb=8192)
@@ -154,7 +149,7 @@ class Commit0(Benchmark):
             # Not the agent's work, and large.
             remove = f"rm -rf {_IMAGE_VENV}; xargs -0 -r rm -f <{_GENERATED_LIST}"
             await environment.exec(["sh", "-c", remove], timeout=_REMOVE_SECONDS)
-        await environment.get(environment.workdir, left)
+        await get_tree(environment, environment.workdir, left)
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(folder / "stubs")))
         made = await asyncio.to_thread(make_submission, base, left)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
@@ -175,6 +170,9 @@ class Commit0(Benchmark):
             stub, oracle = await stub_results(job), await oracle_results(job)
             again, _ = await strict_run(job, job.tree)
             leaks = await asyncio.to_thread(here._leaks, task, job)  # noqa: SLF001
+            controls = None
+            if context.options.controls and oracle is not None and not oracle.error:
+                controls = control_summary(await make_controls(job, stub, oracle, Path(scratch)), None)
         flaky = tuple(test for test, status in stub.statuses.items() if again.statuses[test] is not status)
         count, before = len(job.library.test_ids), passed_count(stub, oracle)
         problems = []
@@ -196,6 +194,7 @@ class Commit0(Benchmark):
             problems=tuple(problems),
             flaky=flaky,
             leaks=leaks,
+            controls=controls,
         )
 
     async def _grading_job(self, task: Task, context: GradingContext, scratch: Path) -> Commit0GradingJob:

@@ -6,15 +6,11 @@ of its own. What the stubs and the oracle have is found the strict way, once, an
 """
 
 import asyncio
-import shlex
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from proctor.benchmarks.commit0.library import Commit0Library
+from proctor.benchmarks.commit0.control_exam import examine_submission, make_controls, with_exam
 from proctor.benchmarks.commit0.official_score import (
     COVERAGE,
     REPORT,
@@ -22,51 +18,29 @@ from proctor.benchmarks.commit0.official_score import (
     official_command,
     official_score,
 )
+from proctor.benchmarks.commit0.runs import Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
-from proctor.benchmarks.commit0.verdicts import GRADER, SubmissionResults, TreeResults, unapplied_verdict, verdict_of
+from proctor.benchmarks.commit0.verdicts import (
+    GRADER,
+    SubmissionResults,
+    TreeResults,
+    passed_count,
+    unapplied_verdict,
+    verdict_of,
+)
 from proctor.core.environment import Environment
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
-from proctor.core.trees import read_tree
 from proctor.core.verdict import TestStatus
 from proctor.grading import (
     AppliedSubmission,
-    GradingJob,
-    InconclusiveRun,
-    TestFormat,
-    TestPlan,
-    TestRun,
     apply_submission,
-    pytest_config,
     restore_paths,
     tampering_findings,
 )
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import InvalidSubmission
-from proctor.workspaces.changes import write_changes
-
-TEST_SECONDS: Final = 1800.0
-# The reporter takes one test after the other, and tests of another process would not be reported.
-_PARALLEL_OPTIONS: Final = {"-n": 2, "--dist": 2, "--numprocesses": 2}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit0GradingJob(GradingJob):
-    """One library in grading.
-
-    Attributes:
-        tree: the stubs as the agent was given them, generated files included.
-        generated: files that installing has made beside the repository's own.
-        python: the interpreter inside that has the tests' packages.
-        search_path: the folders inside where the official command finds its programs.
-    """
-
-    library: Commit0Library
-    tree: Path
-    generated: Path | None
-    python: str
-    search_path: str | None
 
 
 async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluation:
@@ -81,23 +55,18 @@ async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluatio
             return job.evaluation(prediction, verdict, pre_patch=_summary(stub))
         official, static = await official_run(job, submitted)
         column, run = await strict_run(job, restored)
+        controls = exam = None
+        if job.context.options.controls and passed_count(column, oracle) > passed_count(stub, oracle):
+            controls = await make_controls(job, stub, oracle, Path(scratch))
+            exam = await examine_submission(job, restored, column, controls) if controls.pairs else None
     job.folder.mkdir(parents=True, exist_ok=True)
     (job.folder / "submission.diff").write_bytes(prediction.content)
     await job.save_run("strict", run)
     honest = {*stub.tampered, *(oracle.tampered if oracle else ())}  # tools that measure coverage do it, too
     found = (*applied.findings, *tampering_findings(name for name in column.tampered if name not in honest))
     columns = SubmissionResults(submission=column, stub=stub, oracle=oracle, official=official, static_findings=static)
-    verdict = verdict_of(job.library, columns, found, applied)
+    verdict = with_exam(verdict_of(job.library, columns, found, applied), controls, exam)
     return job.evaluation(prediction, verdict, pre_patch=_summary(stub), post_patch=_summary(column))
-
-
-def lay_out(source: Path, generated: Path | None, tree: Path) -> None:
-    """Make `tree` a tree of the library among what installing has generated; where both have a file, it is its own."""
-    if generated is None:
-        tree.mkdir()
-    else:
-        shutil.copytree(generated, tree, symlinks=True)
-    write_changes(tree, read_tree(source))
 
 
 async def stub_results(job: Commit0GradingJob) -> TreeResults:
@@ -126,26 +95,6 @@ async def _cached_results(job: Commit0GradingJob, name: str, tree: Path) -> Tree
         if cache is not None:
             cache.put(key, column)
     return column
-
-
-async def strict_run(job: Commit0GradingJob, tree: Path) -> tuple[TreeResults, TestRun]:
-    """The listed tests on a tree, by our own reporter."""
-    row = job.library.row
-    words = shlex.split(row.test.test_cmd)[1:]
-    options, parallel = _without_parallel(words)
-    plan = TestPlan(
-        format=TestFormat.PYTEST,
-        targets=(row.test.test_dir,),
-        python=job.python,
-        config=pytest_config(lambda name: _read(job.tree / name)),
-        autoload=True,
-        options=(*options, *(("-n", "0") if parallel else ())),
-    )
-    run = await job.run_tests(plan, tree)
-    error = "" if run.complete or not isinstance(run.outcome, InconclusiveRun) else run.outcome.reason
-    statuses = {test: run.tests.get(test, TestStatus.MISSING) for test in job.library.test_ids}
-    seconds = round(run.seconds, 3)
-    return TreeResults(statuses=statuses, error=error, seconds=seconds, tampered=run.outcome.tampered), run
 
 
 async def official_run(job: Commit0GradingJob, tree: Path) -> tuple[Commit0OfficialScore, dict[str, float]]:
@@ -188,24 +137,6 @@ def _lay_out_submission(
     shutil.copytree(submitted, restored, symlinks=True)
     restore_paths(job.tree, restored, applied.restore)
     return applied
-
-
-def _without_parallel(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    kept: list[str] = []
-    skip, found = 0, False
-    for word in arguments:
-        if skip:
-            skip -= 1
-        elif word.partition("=")[0] in _PARALLEL_OPTIONS:
-            found = True
-            skip = 0 if "=" in word else 1
-        else:
-            kept.append(word)
-    return kept, found
-
-
-def _read(file: Path) -> bytes | None:
-    return file.read_bytes() if file.is_file() else None
 
 
 async def _fetch_file(environment: Environment, name: str) -> bytes | None:

@@ -91,7 +91,7 @@ def _fetch(split: str, origin: Path | None, log: Callable[[str], None]) -> Datas
         if origin is None:
             log(f"fetching {DATA_SET}")
             (folder / "hub").mkdir()
-            revision = download_from_hub(DATA_SET, ["data/*.parquet", "*.parquet"], folder / "hub", revision=None)
+            revision = download_from_hub(DATA_SET, ["data/*.parquet", "*.parquet"], folder / "hub")
         rows = in_split(load_rows(_rows_file(origin or folder / "hub")), split)
         ids = _test_ids_dir(origin, folder, log)
 

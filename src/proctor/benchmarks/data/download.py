@@ -10,7 +10,7 @@ from pathlib import Path
 from proctor.core.errors import InfrastructureError
 
 
-def download_from_hub(repo: str, files: Sequence[str], into: Path, *, revision: str | None) -> str:
+def download_from_hub(repo: str, files: Sequence[str], into: Path) -> str:
     """Download files of a data set (names or patterns) below `into`; the revision that they are of.
 
     Raises:
@@ -24,7 +24,7 @@ def download_from_hub(repo: str, files: Sequence[str], into: Path, *, revision: 
             f"fetching {repo} needs huggingface_hub", fix="install it: `pip install 'proctor[datasets]'`"
         ) from None
     try:
-        found = HfApi().dataset_info(repo, revision=revision).sha or ""
+        found = HfApi().dataset_info(repo).sha or ""
         with tempfile.TemporaryDirectory(dir=into.parent) as folder:
             snapshot_download(repo, repo_type="dataset", revision=found, allow_patterns=list(files), local_dir=folder)
             shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the hub's own notes
@@ -35,7 +35,7 @@ def download_from_hub(repo: str, files: Sequence[str], into: Path, *, revision: 
     return found
 
 
-def download_from_git(url: str, into: Path, *, revision: str | None) -> str:
+def download_from_git(url: str, into: Path, *, revision: str | None = None) -> str:
     """Bring the tree of a git repository below `into`, without its history; the commit that it is of.
 
     Raises:

@@ -9,8 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.user_files import check_json, read_user_bytes, read_user_lines
 
 RawRow = dict[str, Any]
+_MAX_BYTES: Final = 1 << 30
 
 
 def read_rows(path: Path) -> list[RawRow]:
@@ -36,15 +38,14 @@ def read_rows(path: Path) -> list[RawRow]:
 
 
 def _json_lines(path: Path) -> Iterable[RawRow]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield _row(_decode(line, f"{path}:{number}"), f"{path}:{number}")
+    for number, line in enumerate(read_user_lines(path, "the rows"), 1):
+        if line.strip():
+            yield _row(_decode(line, f"{path}:{number}"), f"{path}:{number}")
 
 
 def _json(path: Path) -> Iterable[RawRow]:
     """A list of rows, one row, or an object whose values are rows by their ids."""
-    value = _decode(path.read_bytes(), str(path))
+    value = _decode(read_user_bytes(path, "the rows", limit=_MAX_BYTES), str(path))
     if isinstance(value, list):
         return [_row(item, f"{path}: $[{place}]") for place, item in enumerate(value)]
     row = _row(value, str(path))
@@ -85,8 +86,9 @@ def _parquet(path: Path) -> Iterable[RawRow]:
 
 def _decode(raw: bytes, where: str) -> Any:
     try:
+        check_json(raw)
         return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise InvalidData(f"this is not JSON that can be read: {error}", where=where) from error
 
 

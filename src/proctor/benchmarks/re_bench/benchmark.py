@@ -24,7 +24,7 @@ from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, ScoreScale, scor
 from proctor.benchmarks.re_bench.task_standard import AGENT_HOME, ScorerResult
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import Record, from_json, to_json
@@ -169,7 +169,7 @@ class ReBench(Benchmark):
         scores, at_end = log.scores, False
         if selected_score(scores, _scale(task).selection) is None:
             left = folder / "left"
-            await environment.get(environment.workdir, left)
+            await get_tree(environment, environment.workdir, left)
             given = await score(self._provider, family, name, left)
             scores, at_end = (
                 (*scores, ScoreLogEntry(seconds=log.seconds, score=given.score, message=json.dumps(given.message))),

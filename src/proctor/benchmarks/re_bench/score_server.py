@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.benchmarks.re_bench.task_standard import ScorerResult
-from proctor.core.environment import Environment, Mount
+from proctor.core.environment import Environment, Mount, get_tree
 from proctor.core.errors import LimitReached, ProctorError
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.submission import ScoreLogEntry
@@ -123,11 +123,12 @@ class ScoreServer:
 
     async def _score_snapshot(self, environment: Environment, snapshot: Path) -> ScorerResult:
         try:
-            await environment.get(environment.workdir, snapshot)
+            await get_tree(environment, environment.workdir, snapshot)
             return await self._scorer(snapshot)
-        except LimitReached:
+        except (LimitReached, FileNotFoundError, NotADirectoryError):
             return ScorerResult(
-                score=None, message={"error": "what is in the home directory is too large to be scored"}
+                score=None,
+                message={"error": "what is in the home directory is too large, or cannot be read, to be scored"},
             )
         except ProctorError as error:
             # Ours, not the agent's: it gets a message, may ask again, and has lost nothing that it had.

@@ -54,7 +54,7 @@ class ReBenchSource(BenchmarkSource):
             revision = ""
             if origin is None:
                 log(f"fetching {REPOSITORY}")
-                revision = await asyncio.to_thread(lambda: download_from_git(REPOSITORY, tree, revision=None))
+                revision = await asyncio.to_thread(lambda: download_from_git(REPOSITORY, tree))
             else:
                 await asyncio.to_thread(shutil.copytree, origin, tree, ignore=shutil.ignore_patterns(".git"))
             folders = [folder for folder in family_folders(tree) if folder.name in SCALES or origin is not None]

@@ -14,6 +14,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import parse_document, parse_yaml
 
 # Where a family lies in its environments: in a container where the standard has it, else where nothing of this machine
 # does.
@@ -106,14 +107,13 @@ def read_manifest(folder: Path) -> FamilyManifest:
     Raises:
         InvalidData: it is not one.
     """
-    import yaml  # noqa: PLC0415 - slow, and a family at a time
-
     file = folder / "manifest.yaml"
     if not file.is_file():
         return FamilyManifest()
+    document = parse_document(file, "the manifest", parse_yaml, "YAML", error=InvalidData)
     try:
-        return msgspec.convert(yaml.safe_load(file.read_text(encoding="utf-8")) or {}, FamilyManifest, strict=False)
-    except (yaml.YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(document or {}, FamilyManifest, strict=False)
+    except msgspec.ValidationError as error:
         raise InvalidData(f"this is no manifest: {' '.join(str(error).split())}", where=file) from error
 
 

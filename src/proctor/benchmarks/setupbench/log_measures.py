@@ -162,21 +162,6 @@ def count_waste(actions: Sequence[SetupAction]) -> SetupWaste:
     return SetupWaste(steps=len(counted), reads=reads, listings=looks, causes=dict(sorted(causes.items())))
 
 
-def optimal_steps(check_dir: int, read_file: int) -> int:
-    """How many steps an agent needs for what a person did: listing a folder takes two, reading a file one."""
-    return 2 * check_dir + read_file
-
-
-def waste_rate(trials: Iterable[tuple[int, int]]) -> float | None:
-    """The paper's share of wasted steps, over pairs of steps taken and steps needed.
-
-    What one trial saves does not make up for what another wastes: each is cut off at nothing wasted.
-    """
-    pairs = list(trials)
-    taken = sum(steps for steps, _ in pairs)
-    return sum(max(0, steps - needed) for steps, needed in pairs) / taken if taken else None
-
-
 def setup_failure(output: str, actions: Sequence[SetupAction]) -> SetupFailure:
     """Why a set-up failed: from what the grader's command printed, and from what the agent had done before."""
     commands = [action.text for action in actions if action.kind == "command"]

@@ -12,7 +12,7 @@ from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.suites.load import Suite, shipped_root
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
-from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
+from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
@@ -95,7 +95,7 @@ class SuiteBenchmark(Benchmark):
         """The agent's changes as a diff against our own copy of the repository."""
         instance = self._instances[task.id]
         workspace = folder / "left"
-        await environment.get(environment.workdir, workspace)
+        await get_tree(environment, environment.workdir, workspace)
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(instance.repo)))
         submission = await asyncio.to_thread(make_submission, base, workspace)
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=submission.patch)
@@ -127,6 +127,7 @@ class SuiteBenchmark(Benchmark):
             spec=self.environment_spec(task, options),
             timeout=options.timeout_seconds or own_timeout or TEST_SECONDS,
             protected=instance.protected,
+            overlay=instance.hidden,
             tags=instance.file.tags,
             notes=instance.notes,
             instance=instance,

@@ -1,19 +1,24 @@
 """Reads a JSON file against its type, and reports everything that is wrong with it, each with its place."""
 
-import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import BoundExceeded, parse_json, read_limited
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
 T = TypeVar("T")
+_MAX_BYTES: Final = 16 << 20
+_SMALL_BYTES: Final = 1 << 20  # in larger files only the first problem is reported: the schema finds the others slowly
+_MAX_PROBLEMS: Final = 100
 
 
 class DocumentProblem(Record):
@@ -48,9 +53,9 @@ def read_bytes(file: Path) -> bytes:
         InvalidDocument: it cannot be read.
     """
     try:
-        return file.read_bytes()
-    except OSError as error:
-        message = f"cannot read it: {error.strerror}"
+        return read_limited(file, limit=_MAX_BYTES)
+    except (OSError, ValueError) as error:
+        message = f"cannot read it: {error.strerror if isinstance(error, OSError) else error}"
         raise InvalidDocument([DocumentProblem(file=str(file), path="$", message=message)]) from error
 
 
@@ -62,21 +67,20 @@ def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
     """
     duplicates: list[str] = []
     try:
-        document = json.loads(data, object_pairs_hook=lambda pairs: _object(pairs, duplicates))
-    except (ValueError, RecursionError) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
+        document = parse_json(data, object_pairs_hook=lambda pairs: _object(pairs, duplicates))
+    except ValueError as error:
+        message = str(error) if isinstance(error, BoundExceeded) else f"not JSON: {error}"
         raise InvalidDocument([DocumentProblem(file=file, path="$", message=message)]) from error
     problems = [
         DocumentProblem(file=file, path="$", message=f"the key {key!r} stands twice in one object")
-        for key in duplicates
+        for key in duplicates[:_MAX_PROBLEMS]
     ]
     try:
         converted = msgspec.convert(document, type=kind)
     except msgspec.ValidationError as error:
         # msgspec stops at the first problem; the schema, which is made from the same type, finds the others.
-        problems += list(_violations(document, kind, file)) or [
-            DocumentProblem(file=file, path="$", message=str(error))
-        ]
+        others = list(islice(_violations(document, kind, file), _MAX_PROBLEMS)) if len(data) < _SMALL_BYTES else []
+        problems += others or [DocumentProblem(file=file, path="$", message=str(error))]
     if problems:
         raise InvalidDocument(problems)
     return converted
@@ -85,8 +89,7 @@ def decode_document(data: bytes, kind: type[T], *, file: str) -> T:
 def _object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        duplicates += sorted({key for key in keys if keys.count(key) > 1})
+        duplicates += sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
     return result
 
 

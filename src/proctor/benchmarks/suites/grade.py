@@ -5,7 +5,7 @@ Every test run has an environment of its own, made from a tree that we laid out.
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from proctor.grading import (
     apply_submission,
     lay_out,
     pre_patch_problem,
+    replace_files,
     restore_paths,
     run_time_findings,
     validate,
@@ -40,7 +41,6 @@ from proctor.grading.controls import (
     ControlledRun,
     ControlledTests,
     control_summary,
-    papers_on,
     read_sources,
     run_controlled,
 )
@@ -111,7 +111,7 @@ async def grade(
         findings=(
             *after.tests.findings,
             *applied.findings,
-            *run_time_findings(before.run, after.tests.runs, applied.touched),
+            *run_time_findings(before.run, after.tests.runs),
         ),
         applied_with=applied.applied_with,
         flaky=resolution.flaky,
@@ -144,7 +144,8 @@ async def _run_post_patch(
     applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
     steps: list[TestStepResult] = []
 
-    async def run(name: str) -> TestRun:
+    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
+        replace_files(tree, files)
         permit = _permit_after(job, pre_patch)
         steps.append(await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=permit))
         return steps[-1].run
@@ -153,22 +154,21 @@ async def _run_post_patch(
     if runs > 1 and await _proven_stable(job):
         stable = msgspec.structs.replace(tests.expectation, proven_stable=True)
         tests = dataclasses.replace(tests, expectation=stable)
-    ended = await run_controlled(tests, papers_on(tree, run), lambda: pre_patch.result().run, repeats=runs)
+    ended = await run_controlled(tests, run_paper, lambda: pre_patch.result().run, repeats=runs)
     summary = steps[0].summary if ended.plain else await job.save_run("post_patch", ended.runs[0])
     return applied, _PostPatch(ended, summary, steps[0].repair)
 
 
 async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None, tree: Path) -> ControlledTests:
     """What controls the tests of this instance; the oracle is laid out in `tree` when it is needed."""
-    instance, touched = job.instance, list[str]()
+    instance, applied = job.instance, list[AppliedSubmission]()
 
-    def lay_out_oracle() -> None:
-        if oracle is not None:
-            touched.extend(_lay_out_submission(job, oracle, tree).touched)
-
-    async def run(name: str) -> TestRun:
-        permit = job.context.permit
-        return (await instance.run_tests(job, tree, name, touched=tuple(touched), permit=permit)).run
+    async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        if not applied and oracle is not None:
+            applied.append(await asyncio.to_thread(_lay_out_submission, job, oracle, tree))
+        replace_files(tree, files)
+        touched, permit = applied[0].touched, job.context.permit
+        return (await instance.run_tests(job, tree, name, touched=touched, permit=permit)).run
 
     environment = await job.context.provider.digest(job.spec)
     pairs = job.context.options.controls
@@ -176,7 +176,7 @@ async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None, tre
         key=cache_key(GRADER, environment, job.fingerprint, submission_digest(oracle) if oracle else "", str(pairs)),
         expectation=job.expectation,
         sources=lambda: read_sources(instance.repo, instance.hidden, instance.protected),
-        run_oracle=papers_on(tree, run, lay_out=lay_out_oracle) if oracle else None,
+        run_oracle=run_oracle if oracle else None,
         pairs=pairs,
         use_cache=job.context.use_cache,
     )

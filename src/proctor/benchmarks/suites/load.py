@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.suites.boundaries import require_inside, require_plain_tree
 from proctor.benchmarks.suites.documents import DocumentProblem, InvalidDocument, decode_document, read_bytes
 from proctor.benchmarks.suites.format import InstanceRef, SuiteFile
 from proctor.benchmarks.suites.instance import Instance
@@ -55,6 +56,8 @@ def load_suite(where: str | Path) -> Suite:
         InvalidData: there is no such suite, or its file is bad.
     """
     path = find_suite(where)
+    if path.name != Path(where).name:  # a file that is named itself may be a link
+        require_inside(path.parent, path)
     data = read_bytes(path)
     file = decode_document(data, suite_type(_header(data).schema_version), file=str(path))
     _refuse_duplicates(path, file)
@@ -123,13 +126,14 @@ class _FileHeader(msgspec.Struct):
 def _header(data: bytes) -> _FileHeader:
     try:
         return msgspec.json.decode(data, type=_FileHeader)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _FileHeader()
 
 
 def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:
     place = suite.parent / ref.path
     path = place if ref.path.endswith(".json") else place / INSTANCE_FILE
+    require_inside(suite.parent, path)
     try:
         data = read_bytes(path)
         kind = _kind(path, _header(data).eval.kind)
@@ -137,6 +141,7 @@ def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:
     except InvalidDocument as error:
         return InvalidInstance(id=ref.id, problems=error.problems)
     instance = kind(id=ref.id, file=file, path=path, notes=())
+    _require_inside(suite, instance)
     notes, problems = [ref.note] if ref.note else [], []
     for place_in_file, message in _instance_problems(instance):
         if place_in_file in instance.tolerated_problems:
@@ -148,6 +153,21 @@ def _load_instance(suite: Path, ref: InstanceRef) -> Instance | InvalidInstance:
     if file.tags:
         notes.append("tags=" + ",".join(file.tags))
     return msgspec.structs.replace(instance, notes=(*notes, *file.notes))
+
+
+def _require_inside(suite: Path, instance: Instance) -> None:
+    """See that all that an instance names is in its suite's folder, and that its trees are plain.
+
+    Raises:
+        UntrustedSuite: it is not so.
+    """
+    statement = instance.path.parent / instance.file.problem_statement_path
+    trees = [tree for tree in (instance.repo, instance.hidden) if tree is not None]
+    for path in (statement, *trees, *filter(None, [instance.oracle])):
+        require_inside(suite.parent, path)
+    for tree in trees:
+        if tree.is_dir():
+            require_plain_tree(tree)
 
 
 def _kind(path: Path, name: str) -> type[Instance]:

@@ -1,6 +1,7 @@
 """Instances whose tests are any command with a result format, or are run by our reporter."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
@@ -10,8 +11,9 @@ from typing import Final
 from proctor.benchmarks.suites.format import TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.causes import Cause
-from proctor.core.environment import Environment
+from proctor.core.environment import Environment, get_tree
 from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.core.trees import read_entry
 from proctor.grading import (
     REPORTER_FORMATS,
     TEST_MACHINERY,
@@ -22,6 +24,7 @@ from proctor.grading import (
     TestPlan,
     TestRun,
     over_limit,
+    program_patterns,
     restore_protected,
 )
 
@@ -45,8 +48,23 @@ class TestsInstance(Instance):
 
     @property
     def protected(self) -> tuple[str, ...]:
-        """Test machinery, and what the instance names."""
-        return (*TEST_MACHINERY, *self.file.eval.protected)
+        """Test machinery, what the test command executes, and what the instance names."""
+        return (*TEST_MACHINERY, *self._program_patterns, *self.file.eval.protected)
+
+    @property
+    def _program_patterns(self) -> tuple[str, ...]:
+        oracle, command = self.file.oracle, self.file.eval.command
+        if oracle is None or self.oracle is None or not command or not self.oracle.is_file():
+            return ()
+        return program_patterns(command, self._read_tested, self.oracle.read_bytes(), oracle.patch_kind)
+
+    def _read_tested(self, path: str) -> bytes | None:
+        """A file of the tree that the tests run on."""
+        for root in filter(None, (self.hidden, self.repo)):
+            entry = read_entry(root, os.fsencode(path))
+            if entry is not None:
+                return entry.data
+        return None
 
     @property
     def timeout_seconds(self) -> float | None:
@@ -105,7 +123,7 @@ class TestsInstance(Instance):
                 failed = await self._run_preparations(environment)
                 if failed is not None:
                     return failed
-                await environment.get(environment.workdir, target)
+                await get_tree(environment, environment.workdir, target)
         except LimitReached as limit:
             if pristine:
                 raise

@@ -22,6 +22,7 @@ from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predicti
 from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
+from proctor.benchmarks.swe.witness import make_controls
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name
@@ -31,6 +32,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
+from proctor.grading.controls import control_summary
 from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
@@ -196,6 +198,9 @@ class SweBenchmark(Benchmark, Generic[R]):
         problems = ["the tests pass without a patch"] if empty.resolved else []
         problems += list(dict.fromkeys(f"the oracle: {_failure_reason(run)}" for run in unsolved))
         flaky = _flaky_tests(runs)
+        controls = None
+        if not problems and context.options.controls:
+            controls = await make_controls(job)
         leaks = await self._leaks(task, oracle, context)
         return TaskHealth(
             task_id=task.id,
@@ -208,6 +213,7 @@ class SweBenchmark(Benchmark, Generic[R]):
             flaky=flaky,
             leaks=leaks,
             deviations=job.setup.deviations(),
+            controls=control_summary(controls, None) if controls is not None else None,
             artifacts=str(job.folder),
         )
 

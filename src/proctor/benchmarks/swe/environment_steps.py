@@ -14,7 +14,7 @@ import msgspec
 from msgspec import field
 
 from proctor.benchmarks.swe.official_rules import OfficialRuling
-from proctor.core.environment import Environment, ExecResult
+from proctor.core.environment import Environment, ExecResult, get_tree
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record
 from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
@@ -22,6 +22,7 @@ from proctor.grading import protected_paths
 from proctor.workspaces import TreeChange
 
 PATCH_FILE: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
+PAPER_FILE: Final = "/tmp/proctor-tests.tar"  # noqa: S108 - inside an environment of our own
 SCRIPT_FILE: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside an environment of our own
 LOG_BYTES: Final = 100_000_000
 STEP_SECONDS: Final = 600.0
@@ -269,7 +270,22 @@ async def copy_workdir_out(environment: Environment, target: Path, *, excluding:
         source = _EXPORT_DIR if done.exit_code == 0 else environment.workdir
     except LimitReached:
         source = environment.workdir  # which can be copied when nothing runs in the environment any more
-    await environment.get(source, target)
+    await get_tree(environment, source, target)
+
+
+async def put_paper(environment: Environment, paper: Mapping[str, bytes] | None) -> str:
+    """Bring test files into an environment; gives the shell line that lays them over the workdir."""
+    if not paper:
+        return ":"
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, data in paper.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    await environment.put(buffer.getvalue(), PAPER_FILE)
+    # As new files: a place may be a link by now, and times say nothing.
+    return f"tar -C {shlex.quote(environment.workdir)} -xomf {PAPER_FILE}"
 
 
 async def run_bash(environment: Environment, script: str, *, seconds: float = STEP_SECONDS) -> ExecResult:

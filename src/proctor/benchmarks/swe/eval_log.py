@@ -81,6 +81,15 @@ def _log_problem(log: str) -> str | None:
     return None if START_MARKER in log and END_MARKER in log else "the log ends before the tests do"
 
 
+def with_line_before_tests(script: str, line: str) -> str:
+    """An eval script that does one thing more before its tests."""
+    lines = script.split("\n")
+    marker = next((number for number, text in enumerate(lines) if START_MARKER in text), None)
+    if marker is None or line == ":":
+        return script
+    return "\n".join([*lines[:marker], line, *lines[marker:]])
+
+
 def with_exit_code(script: str) -> str:
     """An eval script that also says how the tests' own command ended, outside of what the parser reads."""
     lines = script.split("\n")

@@ -7,6 +7,7 @@ import asyncio
 import os
 import shlex
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -16,10 +17,11 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
+    put_paper,
     run_bash,
     run_required,
 )
-from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log_v4
+from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log_v4, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench_v4
 from proctor.benchmarks.swe.parsers import find_parser
@@ -109,6 +111,7 @@ class SweEvoGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
+        paper: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Reset, apply tests and submission, install, run the tests of the test patch."""
         reset = f"git reset --quiet --hard {shlex.quote(row.base_commit)}"
@@ -133,7 +136,8 @@ class SweEvoGrader:
                 applied = replace(applied, change=await asyncio.to_thread(_without_tests, applied.change, tests))
         if failed.command_index is None:
             return SweTestRun(applied=False, error=failed.output, scores={"fix_rate": 0.0}).with_patch(applied)
-        done = await run_bash(environment, setup.adapt_script(eval_script(row)), seconds=seconds)
+        script = with_line_before_tests(eval_script(row), await put_paper(environment, paper))
+        done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,
             applied_with=_APPLY_LABELS[applied.command_index or 0],

@@ -5,11 +5,13 @@ https://github.com/LiberCoders/FeatureBench
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any, Final
 
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
+    put_paper,
     run_bash,
     run_required,
 )
@@ -74,6 +76,7 @@ class FeatureBenchGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
+        paper: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Lay out the masked project, apply, add the hidden tests, run each test file; exit codes decide."""
         files = "/tmp/proctor-files"  # noqa: S108 - inside an environment of our own
@@ -88,7 +91,9 @@ class FeatureBenchGrader:
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output, scores={"pass_rate": 0.0})
-        added = await run_bash(environment, setup.adapt_script(head + _ACTIVATE + _tests_script(row)), seconds=seconds)
+        lay_paper = await put_paper(environment, paper)
+        script = head + _ACTIVATE + _tests_script(row) + lay_paper
+        added = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         if added.exit_code:
             # Level 2 installs the submission here, so this may be the submission's doing.
             end = added.stdout.decode(errors="replace")[-300:]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from proctor.benchmarks.swe.harness_reports import (
     SweOutcome,
@@ -42,18 +41,20 @@ from proctor.results.formats import (
 _PATCH_FILE = SUBMISSION_FILES[PatchKind.UNIFIED_DIFF]
 
 
-class _WriteReport(Protocol):
-    def __call__(self, outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes: ...
-
-
 class SweFormat(Format):
-    """Predictions and the report of a run, in one harness's words: a folder with two files, or predictions alone."""
+    """Predictions and the report of a run, in one harness's words: a folder with two files, or predictions alone.
 
-    suffix = ""
-    about: str
+    Attributes:
+        benchmark: of the tasks, where an import does not name another.
+        write_predictions: makes the file of predictions; its second argument is the name of their author.
+        write_report: makes the report from the outcomes and the ids of all tasks.
+    """
+
     benchmark: str
     predictions_file: str
     report_file: str
+    write_predictions: Callable[[Sequence[SwePrediction], str], bytes]
+    write_report: Callable[[Sequence[SweOutcome], Sequence[str]], bytes]
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the first trial of each task, and the official verdict on it.
@@ -75,7 +76,7 @@ class SweFormat(Format):
         (target / self.predictions_file).write_bytes(written)
         outcomes = [_outcome(result) for result in results if result.status in {Status.RESOLVED, Status.UNRESOLVED}]
         report = self.report_file.format(name=name.replace("/", "__"), run=run.run_id)
-        (target / report).write_bytes(self.report_writer()(outcomes, total=config.tasks))
+        (target / report).write_bytes(self.write_report(outcomes, config.tasks))
         left_out += [
             f"{result.task_id}: {result.cause.value}, so that there is no verdict"
             for result in results
@@ -95,14 +96,6 @@ class SweFormat(Format):
             model=options.model or (models.pop() if len(models) == 1 else None),
         )
         return ExternalRun(config, _imported_results(config.benchmark, outcomes, predictions))
-
-    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
-        """The predictions file."""
-        raise NotImplementedError
-
-    def report_writer(self) -> _WriteReport:
-        """How the report is written."""
-        raise NotImplementedError
 
     def _find_files(self, source: Path) -> tuple[Path, dict[str, SwePrediction]]:
         folder = source if source.is_dir() else source.parent
@@ -127,14 +120,8 @@ class SweBenchFormat(SweFormat):
     benchmark = "swe_bench_verified"
     predictions_file = "predictions.jsonl"
     report_file = "{name}.{run}.json"
-
-    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
-        """JSON lines."""
-        return to_swebench(predictions, model=name)
-
-    def report_writer(self) -> _WriteReport:
-        """Schema version 2."""
-        return to_swebench_report
+    write_predictions = staticmethod(to_swebench)
+    write_report = staticmethod(to_swebench_report)
 
 
 class ProFormat(SweFormat):
@@ -144,14 +131,8 @@ class ProFormat(SweFormat):
     benchmark = "swe_bench_pro"
     predictions_file = "predictions.json"
     report_file = "eval_results.json"
-
-    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
-        """A list."""
-        return to_pro(predictions, prefix=name)
-
-    def report_writer(self) -> _WriteReport:
-        """True or false by id."""
-        return to_pro_report
+    write_predictions = staticmethod(to_pro)
+    write_report = staticmethod(to_pro_report)
 
 
 class EvoFormat(SweFormat):
@@ -161,14 +142,8 @@ class EvoFormat(SweFormat):
     benchmark = "swe_evo"
     predictions_file = "preds.json"
     report_file = "report.json"
-
-    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
-        """An object by id."""
-        return to_evo(predictions, model=name)
-
-    def report_writer(self) -> _WriteReport:
-        """Rates over the whole exam."""
-        return to_evo_report
+    write_predictions = staticmethod(to_evo)
+    write_report = staticmethod(to_evo_report)
 
 
 class FeatureFormat(SweFormat):
@@ -178,14 +153,8 @@ class FeatureFormat(SweFormat):
     benchmark = "ace_bench"
     predictions_file = "output.jsonl"
     report_file = "report.json"
-
-    def write_predictions(self, predictions: Sequence[SwePrediction], name: str) -> bytes:
-        """JSON lines."""
-        return to_featurebench(predictions, model=name)
-
-    def report_writer(self) -> _WriteReport:
-        """One attempt."""
-        return to_feature_report
+    write_predictions = staticmethod(to_featurebench)
+    write_report = staticmethod(to_feature_report)
 
 
 def _stored_prediction(run: RunStore, result: TaskResult) -> SwePrediction | None:

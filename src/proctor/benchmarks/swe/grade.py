@@ -2,8 +2,8 @@
 
 The official verdict is that of the benchmark's own procedure, on the submission as it is. Ours is that of the same
 procedure with the protected files restored before the tests run; where a submission touches none, one run gives both.
-A suspicious submission that passes must also pass before our own reporter. A run that fails is repeated with nothing
-else beside it before it counts, and both runs are stored.
+A submission that passes must also pass before a second witness, and fail its altered tests (`witness`). A run that
+fails is repeated with nothing else beside it before it counts, and both runs are stored.
 """
 
 import asyncio
@@ -20,24 +20,18 @@ from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.instance_report import official_report
 from proctor.benchmarks.swe.official_rules import FAILING, PASSING
 from proctor.benchmarks.swe.patches import with_final_newline
-from proctor.benchmarks.swe.recheck import find_contradiction, is_suspicious
 from proctor.benchmarks.swe.rows import R, SweRow
+from proctor.benchmarks.swe.witness import STATUSES, examine_submission
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
-from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.core.verdict import ControlSummary, TestOutcome, TestStatus, Verdict
 from proctor.grading import audit_change, protected_paths
+from proctor.grading.controls import ControlledRun
 from proctor.grading.job import truncate_log
 
 LOG_BYTES: Final = 20_000_000
-_STATUSES: Final = {
-    "PASSED": TestStatus.PASSED,
-    "FAILED": TestStatus.FAILED,
-    "ERROR": TestStatus.ERROR,
-    "SKIPPED": TestStatus.SKIPPED,
-    "XFAIL": TestStatus.XFAILED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +72,11 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
         cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
     change = strict.first.change
     findings = () if change is None else audit_change(change, protected=job.protected)
-    if cause is Cause.SOLVED and is_suspicious(findings, restored):
-        async with job.lock.shared():
-            contradiction = await find_contradiction(job, patch)
-        if contradiction is not None:
-            cause, reason = Cause.TAMPERED, f"passes by what is printed alone: {contradiction}"
+    exam = await _examine(job, patch) if cause is Cause.SOLVED else None
+    if exam is not None and exam.resolution.status is not Status.RESOLVED:
+        cause, reason = Cause.TAMPERED, exam.resolution.reason
+        if not exam.findings:
+            reason = f"passes by what is printed alone; before a second witness: {reason}"
     verdict = _verdict(job, cause, reason, strict.final)
     official_status = Status.RESOLVED if official.final.resolved else Status.UNRESOLVED
     twice = _RunWithRetest(strict.final, repeated).flaky
@@ -90,7 +84,8 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
         verdict,
         official=official_status if official_status is not verdict.status else None,
         tests=_test_outcomes(job.row, strict.final),
-        findings=findings,
+        findings=(*(exam.findings if exam is not None else ()), *findings),
+        controls=exam.controls if exam is not None else _no_controls(job, cause),
         applied_with=strict.final.applied_with,
         flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
         seconds=strict.final.seconds,
@@ -101,6 +96,21 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
     (job.folder / "outcomes.json").write_bytes(to_json(_outcomes_document(official, strict if apart else None)))
     post_patch = _summary(strict.final) if strict.final.applied else None
     return job.evaluation(prediction, verdict, post_patch=post_patch, notes=tuple(notes))
+
+
+async def _examine(job: SweGradingJob[R], patch: bytes) -> ControlledRun | None:
+    """What the second witness says; as everywhere, a failure is seen twice before it counts."""
+    exam = await examine_submission(job, patch)
+    if exam is None or exam.resolution.status is Status.RESOLVED or exam.findings or not job.retest_failures:
+        return exam
+    return await examine_submission(job, patch)
+
+
+def _no_controls(job: SweGradingJob[R], cause: Cause) -> ControlSummary | None:
+    """What is said of a submission that is resolved without a second witness: none of its tests is controlled."""
+    if cause is not Cause.SOLVED or not job.context.options.controls:
+        return None
+    return ControlSummary(pairs=0, controlled=0, uncontrolled=(*job.row.fail_to_pass, *job.row.pass_to_pass))
 
 
 async def run_once(job: SweGradingJob[R], patch: bytes, name: str, *, protected: tuple[str, ...] = ()) -> SweTestRun:
@@ -190,7 +200,7 @@ def _test_outcomes(row: SweRow, run: SweTestRun) -> tuple[TestOutcome, ...]:
                 return TestStatus.PASSED  # found by the beginning of its id
             if test in run.ruling.fail_to_pass.failure and not run.statuses:
                 return TestStatus.FAILED
-        return TestStatus.MISSING if word is None else _STATUSES.get(word, TestStatus.ERROR)
+        return TestStatus.MISSING if word is None else STATUSES.get(word, TestStatus.ERROR)
 
     if run.ruling is None:
         return ()

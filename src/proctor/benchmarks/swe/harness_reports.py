@@ -8,6 +8,7 @@ from typing import Any, Final
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
+from proctor.core.user_files import parse_json, read_user_bytes
 
 _ERROR_CAUSES: Final = frozenset({Cause.DOES_NOT_APPLY, Cause.TEST_TIMEOUT})
 
@@ -39,7 +40,7 @@ class SweOutcome(Record):
         return float(self.resolved) if self.score is None else self.score
 
 
-def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_swebench_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """SWE-bench's report of a run, schema version 2. `total` are the ids of all tasks, with a prediction or without."""
     ids: dict[str, list[str]] = {name: [] for name in ("empty_patch", "error", "resolved", "unresolved")}
     for outcome in outcomes:
@@ -66,13 +67,13 @@ def to_swebench_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) 
     )
 
 
-def to_pro_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_pro_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """Pro's eval_results.json. A task without a prediction is false: its own grader would leave it out."""
     known = {outcome.instance_id: outcome.resolved for outcome in outcomes}
     return _json({identity: known.get(identity, False) for identity in sorted({*total, *known})})
 
 
-def to_evo_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_evo_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """SWE-EVO's numbers over the whole exam: resolved, applied, and fix rate."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     applied = [outcome for outcome in outcomes if outcome.cause is not Cause.DOES_NOT_APPLY]
@@ -90,7 +91,7 @@ def to_evo_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> by
     )
 
 
-def to_feature_report(outcomes: Sequence[SweOutcome], *, total: Sequence[str]) -> bytes:
+def to_feature_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
     """FeatureBench's report of one attempt, over the whole exam."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     named = {
@@ -134,10 +135,8 @@ def read_outcomes(source: Path) -> list[SweOutcome]:
 
 def _document(file: Path) -> Mapping[str, Any]:
     try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"cannot be read: {error.strerror}", where=file) from error
-    except (ValueError, RecursionError) as error:
+        document = parse_json(read_user_bytes(file, "the report"))
+    except ValueError as error:
         raise InvalidData(f"this is not JSON: {error}", where=file) from error
     if not isinstance(document, dict):
         raise InvalidData("a report is an object", where=file)

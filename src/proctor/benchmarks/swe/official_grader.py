@@ -1,5 +1,6 @@
 """What differs between the four benchmarks of the family."""
 
+from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 from proctor.benchmarks.swe.environment_steps import SweTestRun
@@ -46,10 +47,11 @@ class OfficialGrader(Protocol[R_contra]):
         *,
         protected: tuple[str, ...],
         seconds: float,
+        paper: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Test a submission in a fresh environment of the setup.
 
         `protected` are patterns of paths that are restored before the tests run: none for the official verdict, the
-        task's for ours.
+        task's for ours. `paper` are test files, by path, that take the place of the benchmark's own.
         """
         ...

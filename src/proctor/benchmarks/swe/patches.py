@@ -1,12 +1,13 @@
 """What a diff touches, how large it is, and which of its files decide test outcomes."""
 
-import os
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from proctor.benchmarks.swe.rows import SweRow
+from proctor.core.submission import PatchKind
 from proctor.grading import TEST_MACHINERY, is_protected
+from proctor.workspaces import patch_paths
 from proctor.workspaces.diffs import parse_diff
 
 # What configures test programs. Honest work changes these files too, so they are protected only where the oracle leaves
@@ -30,9 +31,7 @@ _LINES: Final = ((10, "1-10"), (50, "11-50"), (200, "51-200"))
 
 def touched_paths(patch: bytes) -> tuple[str, ...]:
     """Every path that a diff names, in its order."""
-    files = parse_diff(patch).files
-    paths = (path for file in files for path in (file.old_path, file.path) if path)
-    return tuple(dict.fromkeys(os.fsdecode(path) for path in paths))
+    return patch_paths(patch, PatchKind.UNIFIED_DIFF)
 
 
 def patch_size_categories(patch: str) -> dict[str, str]:
@@ -46,8 +45,8 @@ def _bucket(number: int, classes: Sequence[tuple[int, str]], rest: str) -> str:
     return next((name for most, name in classes if number <= most), rest)
 
 
-def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
-    """What a submission cannot change for good: test machinery and the task's test files.
+def protected_patterns(row: SweRow, oracle_patch: bytes, *, program: Sequence[str] = ()) -> tuple[str, ...]:
+    """What a submission cannot change for good: test machinery, the task's test files, and the program that runs them.
 
     What the oracle itself changes is not protected, nor is a whole directory that it works in.
     """
@@ -59,7 +58,8 @@ def protected_patterns(row: SweRow, oracle_patch: bytes) -> tuple[str, ...]:
         if not (pattern.endswith("/") and any(is_protected(path, (pattern,)) for path in oracle_paths))
         and not (row.repo == "pytest-dev/pytest" and pattern in {"/pytest.py", "/pytest/", "/_pytest/"})
     ]
-    return (*general, *(f"!/{path}" for path in oracle_paths), *sorted(tests))
+    programs = (f"/{path}" for path in program)
+    return (*general, *programs, *(f"!/{path}" for path in oracle_paths), *sorted(tests))
 
 
 def files_to_test(test_patch: str, *, deleted: bool = True) -> tuple[str, ...]:

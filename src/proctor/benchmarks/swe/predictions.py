@@ -16,8 +16,10 @@ from typing import Any
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
+from proctor.core.predictions import MAX_PREDICTIONS_BYTES
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
+from proctor.core.user_files import BoundExceeded, parse_json, read_user_bytes
 
 
 class SwePrediction(Record):
@@ -51,10 +53,8 @@ def read_swe_predictions(file: Path) -> list[SwePrediction]:
     Raises:
         UsageError: it cannot be read, or a line or entry of it is no prediction; lists every bad one.
     """
-    try:
-        text = file.read_bytes().decode("utf-8-sig", "surrogateescape")
-    except OSError as error:
-        raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
+    data = read_user_bytes(file, "predictions", limit=MAX_PREDICTIONS_BYTES)
+    text = data.decode("utf-8-sig", "surrogateescape")
     predictions: list[SwePrediction] = []
     problems: list[str] = []
     for place, entry in _entries(text, file):
@@ -91,9 +91,9 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
     """Every entry with its place: a list's, an object's values with their ids, or one a line."""
     if file.suffix != ".jsonl":
         try:
-            whole = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            if file.suffix == ".json":
+            whole = parse_json(text)
+        except ValueError as error:
+            if file.suffix == ".json" or isinstance(error, BoundExceeded):
                 raise UsageError(f"this is not JSON: {error}", where=file) from error
         else:
             if isinstance(whole, list):
@@ -105,8 +105,8 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
-                found.append((str(number), json.loads(line)))
-            except (ValueError, RecursionError) as error:
+                found.append((str(number), parse_json(line)))
+            except ValueError as error:
                 found.append((str(number), _InvalidPredictionError(f"not JSON: {error}")))
     return found
 
@@ -142,7 +142,7 @@ def has_invalid_utf8(prediction: SwePrediction) -> bool:
     return any("\udc80" <= letter <= "\udcff" for letter in prediction.model_patch or "")
 
 
-def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_swebench(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """SWE-bench: JSON lines."""
     return _lines(
         {
@@ -154,7 +154,7 @@ def to_swebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     )
 
 
-def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
+def to_pro(predictions: Iterable[SwePrediction], prefix: str) -> bytes:
     """SWE-bench Pro: a list. Its grader has one way to apply a patch, so each ends in a line end."""
     entries = [
         {
@@ -167,7 +167,7 @@ def to_pro(predictions: Iterable[SwePrediction], *, prefix: str) -> bytes:
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_evo(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """SWE-EVO: an object by id, as SWE-agent's preds.json."""
     entries = {
         prediction.instance_id: {
@@ -180,7 +180,7 @@ def to_evo(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
     return json.dumps(entries, indent=2).encode() + b"\n"
 
 
-def to_featurebench(predictions: Iterable[SwePrediction], *, model: str) -> bytes:
+def to_featurebench(predictions: Iterable[SwePrediction], model: str) -> bytes:
     """FeatureBench: JSON lines. `success` is always true: its harness would leave out the others, and count fewer."""
     return _lines(
         {

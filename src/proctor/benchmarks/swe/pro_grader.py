@@ -5,7 +5,7 @@ https://github.com/scaleapi/SWE-bench_Pro-os
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
+    put_paper,
     run_bash,
     run_required,
 )
@@ -80,6 +81,7 @@ class SweBenchProGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
+        paper: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Reset, apply or continue without, add the tests, run the script, let the instance's own parser read it."""
         commit = shlex.quote(row.base_commit)
@@ -97,7 +99,8 @@ class SweBenchProGrader:
         )
         await environment.put(row.parser.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/parser.py")
         await environment.put(row.test_patch.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/tests.diff")
-        done = await run_bash(environment, setup.adapt_script(entry_script(row, environment.workdir)), seconds=seconds)
+        script = entry_script(row, environment.workdir, before_tests=await put_paper(environment, paper))
+        done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         # The official grader runs the tests without the patch then; a submission that changes nothing cannot pass.
         is_applied = applied.command_index is not None or not patch.strip()
         tested = SweTestRun(
@@ -127,7 +130,7 @@ class SweBenchProGrader:
         return msgspec.structs.replace(run, statuses=statuses, ruling=ruling)
 
 
-def entry_script(row: SweBenchProRow, workdir: str) -> str:
+def entry_script(row: SweBenchProRow, workdir: str, *, before_tests: str = ":") -> str:
     """What the official grader runs once the patch is in place."""
     logs = f"{_SCRIPTS_DIR}/stdout.log {_SCRIPTS_DIR}/stderr.log"
     files = shlex.quote(",".join(row.selected_test_files_to_run))
@@ -136,6 +139,7 @@ def entry_script(row: SweBenchProRow, workdir: str) -> str:
             *(f"export {line}" for line in env_lines(row.dockerfiles)),
             f"cd {workdir}",
             _tests_script(row),
+            *(() if before_tests == ":" else (before_tests,)),
             f"bash {_SCRIPTS_DIR}/run_script.sh {files} > {_SCRIPTS_DIR}/stdout.log 2> {_SCRIPTS_DIR}/stderr.log",
             f"$(command -v python || echo python3) {_SCRIPTS_DIR}/parser.py {logs} {_SCRIPTS_DIR}/output.json",
             "",

@@ -1,13 +1,13 @@
 """Where the rows come from: the hub, git repositories, or a copy on this machine, in any form they are published in."""
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.benchmarks.data import download_from_git, download_from_hub, read_rows
+from proctor.benchmarks.data import download_from_hub, read_rows
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.user_files import parse_json, parse_yaml, read_limited
 
 RawRows = list[dict[str, Any]]
 _ENVIRONMENT_FILES: Final = {"environment_yml": "environment.yml", "dockerfile": "Dockerfile"}
@@ -27,11 +27,9 @@ def rows_from_copy(origin: Path) -> RawRows:
 
 def _task_folder(folder: Path) -> dict[str, Any]:
     """One task of SWE-bench/swe-bench-tasks."""
-    import yaml  # noqa: PLC0415 - for those who have such folders
-
     try:
-        row = yaml.safe_load((folder / "task.yaml").read_text(encoding="utf-8"))
-        row |= json.loads((folder / "tests.json").read_text(encoding="utf-8"))
+        row = parse_yaml(_text(folder / "task.yaml"))
+        row |= parse_json(_text(folder / "tests.json"))
         texts = {
             "problem_statement": "problem_statement.md",
             "hints_text": "hints.md",
@@ -40,26 +38,21 @@ def _task_folder(folder: Path) -> dict[str, Any]:
             "eval_script": "eval.sh",
             **_ENVIRONMENT_FILES,
         }
-        row |= {
-            name: (folder / file).read_bytes().decode("utf-8")
-            for name, file in texts.items()
-            if (folder / file).exists()
-        }
-    except (OSError, ValueError, TypeError, yaml.YAMLError) as error:
+        row |= {name: _text(folder / file) for name, file in texts.items() if (folder / file).exists()}
+    except (OSError, ValueError, TypeError) as error:
         raise InvalidData(f"is no task folder: {error}", where=folder) from error
     return {name: str(value) if name in {"version", "created_at"} else value for name, value in row.items()}
 
 
-def hub_rows(repo: str, files: Sequence[str], *, revision: str | None = None) -> tuple[RawRows, str]:
+def _text(file: Path) -> str:
+    return read_limited(file).decode("utf-8")
+
+
+def hub_rows(repo: str, files: Sequence[str]) -> tuple[RawRows, str]:
     """Rows of a data set on the hub, and their revision."""
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        found = download_from_hub(repo, files, Path(folder) / "files", revision=revision)
+        found = download_from_hub(repo, files, Path(folder) / "files")
         return read_rows(Path(folder) / "files"), found
-
-
-def fetch_git_tree(url: str, into: Path) -> str:
-    """A repository's tree, and its commit."""
-    return download_from_git(url, into, revision=None)
 
 
 def evo_rows(origin: Path) -> RawRows:
@@ -82,7 +75,7 @@ def with_environments(rows: RawRows, repository: Path, *, key: str = "instance_i
     def shipped(row: Mapping[str, Any]) -> dict[str, str]:
         folder = folders.get(str(row.get(key)))
         files = {} if folder is None else {name: folder / file for name, file in _ENVIRONMENT_FILES.items()}
-        return {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.exists()}
+        return {name: _text(file) for name, file in files.items() if file.exists()}
 
     return [{**shipped(row), **row} for row in rows]
 

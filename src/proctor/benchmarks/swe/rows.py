@@ -52,7 +52,6 @@ class SweBenchRow(SweRow):
     """
 
     version: str = ""
-    environment_setup_commit: str = ""
     created_at: str = ""
     difficulty: str = ""
     eval_script: str = ""
@@ -73,8 +72,6 @@ class SweBenchProRow(SweRow):
     requirements: str = ""
     interface: str = ""
     repo_language: str = ""
-    issue_specificity: str = ""
-    issue_categories: tuple[str, ...] = ()
     before_repo_set_cmd: str = ""
     selected_test_files_to_run: tuple[str, ...] = ()
     run_script: str = ""
@@ -90,16 +87,12 @@ class SweEvoRow(SweRow):
         test_cmds: the official test command, without its files.
     """
 
-    environment_setup_commit: str = ""
     start_version: str = ""
     end_version: str = ""
-    end_version_commit: str = ""
-    instance_id_swe: str = ""
     bench: str = ""
     version: str = ""
     test_cmds: str = ""
     log_parser: str = "parse_log_pytest"
-    pull_requests: int = 0
 
 
 class FeatureBenchRow(SweRow):
@@ -126,7 +119,6 @@ def swe_bench_row(row: Mapping[str, Any]) -> SweBenchRow:
         **_common(row, identity),
         image=text_field(row, "image", default="") or swe_bench_image(identity),
         version=text_field(row, "version", default=""),
-        environment_setup_commit=text_field(row, "environment_setup_commit", default=""),
         created_at=str(raw_field(row, "created_at") or ""),
         difficulty=text_field(row, "difficulty", default=""),
         eval_script=text_field(row, "eval_script", default=""),
@@ -150,8 +142,6 @@ def pro_row(row: Mapping[str, Any]) -> SweBenchProRow:
         requirements=decode_json_string(text_field(row, "requirements", default="")),
         interface=decode_json_string(text_field(row, "interface", default="")),
         repo_language=text_field(row, "repo_language", default="").lower(),
-        issue_specificity=str(raw_field(row, "issue_specificity") or ""),
-        issue_categories=list_field(row, "issue_categories", optional=True),
         before_repo_set_cmd=text_field(row, "before_repo_set_cmd"),
         selected_test_files_to_run=list_field(row, "selected_test_files_to_run"),
         run_script=text_field(row, "run_script", default=""),
@@ -170,20 +160,15 @@ def pro_tag(identity: str, repo: str) -> str:
 def evo_row(row: Mapping[str, Any]) -> SweEvoRow:
     """Read a task file of SWE-EVO."""
     identity = text_field(row, "instance_id")
-    requests = raw_field(row, "PRs")
     return SweEvoRow(
         **_common(row, identity),
         image=text_field(row, "image"),
-        environment_setup_commit=text_field(row, "environment_setup_commit", default=""),
         start_version=text_field(row, "start_version"),
         end_version=text_field(row, "end_version"),
-        end_version_commit=text_field(row, "end_version_commit", default=""),
-        instance_id_swe=text_field(row, "instance_id_swe", default=""),
         bench=text_field(row, "bench", default=""),
         version=text_field(row, "version", default=""),
         test_cmds=text_field(row, "test_cmds"),
         log_parser=text_field(row, "log_parser", default="parse_log_pytest"),
-        pull_requests=len(requests) if isinstance(requests, list) else 0,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic
 
-from proctor.benchmarks.data import published_results, read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import download_from_git, published_results, read_rows, store_dataset, stored_dataset
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
@@ -19,7 +19,6 @@ from proctor.benchmarks.swe.row_sources import (
     TASKS_REPOSITORY,
     RawRows,
     evo_rows,
-    fetch_git_tree,
     hub_rows,
     pro_rows_from_copy,
     rows_from_copy,
@@ -32,7 +31,6 @@ from proctor.benchmarks.swe.rows import (
     SweBenchProRow,
     SweBenchRow,
     SweEvoRow,
-    SweRow,
     evo_row,
     feature_row,
     pro_row,
@@ -67,8 +65,8 @@ class SweSource(BenchmarkSource, Generic[R]):
         official_grader: OfficialGrader[R],
         *,
         read_row: Callable[[Mapping[str, Any]], R],
-        missing_data: Callable[[R], str | None],
         fetch_rows: RowFetcher,
+        missing_data: Callable[[R], str | None] = lambda _: None,
         read_copy: Callable[[Path], RawRows] = rows_from_copy,
         is_in_split: Callable[[Mapping[str, Any], str], bool] = lambda _row, _split: True,
     ) -> None:
@@ -146,7 +144,7 @@ def _fetch_environments(rows: RawRows, key: str, log: Callable[[str], None]) -> 
     log(f"fetching environments from {TASKS_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
         try:
-            commit = fetch_git_tree(TASKS_REPOSITORY, Path(folder) / "tasks")
+            commit = download_from_git(TASKS_REPOSITORY, Path(folder) / "tasks")
         except InfrastructureError as error:
             log(f"without them, these tasks can be run in containers only: {error.what}")
             return rows, ""
@@ -160,7 +158,7 @@ def _fetch_pro(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, st
     rows, revision = hub_rows(repo, ["*test*.parquet"])
     log(f"fetching run scripts from {PRO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        scripts = fetch_git_tree(PRO_REPOSITORY, Path(folder) / "scripts")
+        scripts = download_from_git(PRO_REPOSITORY, Path(folder) / "scripts")
         rows = with_scripts(rows, Path(folder) / "scripts")
     return rows, f"https://huggingface.co/datasets/{repo}", f"{revision} with scripts of {scripts}"
 
@@ -169,7 +167,7 @@ def _fetch_evo(split: str, log: Callable[[str], None]) -> tuple[RawRows, str, st
     del split
     log(f"fetching {EVO_REPOSITORY}")
     with tempfile.TemporaryDirectory(prefix="proctor-fetch-") as folder:
-        commit = fetch_git_tree(EVO_REPOSITORY, Path(folder) / "clone")
+        commit = download_from_git(EVO_REPOSITORY, Path(folder) / "clone")
         rows = evo_rows(Path(folder) / "clone")
     rows, environments = _fetch_environments(rows, "instance_id_swe", log)
     return rows, EVO_REPOSITORY, f"{commit}{environments}"
@@ -200,11 +198,6 @@ def _missing_run_script(row: SweBenchProRow) -> str | None:
     return "its run_script.sh and parser.py are missing: fetch from the official place, or from a clone with the rows"
 
 
-def _nothing_missing(row: SweRow) -> str | None:
-    del row
-    return None
-
-
 swe_bench_verified: Final[SweSource[SweBenchRow]] = SweSource(
     "swe_bench_verified",
     "issues of Python projects, solved by a patch (SWE-bench: Verified, Lite, full, Multilingual)",
@@ -231,7 +224,6 @@ swe_evo: Final[SweSource[SweEvoRow]] = SweSource(
     ("test",),
     SweEvoGrader(),
     read_row=evo_row,
-    missing_data=_nothing_missing,
     fetch_rows=_fetch_evo,
     read_copy=evo_rows,
 )
@@ -241,6 +233,5 @@ ace_bench: Final[SweSource[FeatureBenchRow]] = SweSource(
     ("full", "fast", "lite"),
     FeatureBenchGrader(),
     read_row=feature_row,
-    missing_data=_nothing_missing,
     fetch_rows=_fetch_feature,
 )

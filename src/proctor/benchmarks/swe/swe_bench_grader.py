@@ -3,12 +3,13 @@
 https://github.com/SWE-bench/SWE-bench
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, run_bash
-from proctor.benchmarks.swe.eval_log import read_log, with_exit_code
+from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_paper, run_bash
+from proctor.benchmarks.swe.eval_log import read_log, with_exit_code, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench
 from proctor.benchmarks.swe.parsers import find_parser
@@ -67,6 +68,7 @@ class SweBenchGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
+        paper: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Apply, restore what is protected, run the eval script, read its log."""
         applied = await apply_in_environment(
@@ -74,7 +76,8 @@ class SweBenchGrader:
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output)
-        done = await run_bash(environment, setup.adapt_script(with_exit_code(row.eval_script)), seconds=seconds)
+        script = with_line_before_tests(with_exit_code(row.eval_script), await put_paper(environment, paper))
+        done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,
             applied_with=_APPLY_LABELS[applied.command_index],

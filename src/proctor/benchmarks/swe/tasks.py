@@ -6,6 +6,7 @@ import msgspec
 
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.patches import patch_size_categories, protected_patterns
+from proctor.benchmarks.swe.reporter_step import reporter_step
 from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweBenchProRow, SweBenchRow, SweEvoRow, SweRow
 from proctor.core.submission import PatchKind
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
@@ -14,7 +15,7 @@ from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, Task
 def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
     """One row as a task."""
     start = official_grader.start_state(row)
-    oracle = official_grader.oracle_patch(row)
+    oracle, step = official_grader.oracle_patch(row), reporter_step(row)
     return Task(
         id=row.instance_id,
         benchmark=benchmark,
@@ -29,7 +30,7 @@ def task_of(benchmark: str, row: R, official_grader: OfficialGrader[R]) -> Task:
             else Oracle(text=oracle.decode("utf-8", "surrogateescape"), patch_kind=PatchKind.UNIFIED_DIFF),
             fail_to_pass=row.fail_to_pass,
             pass_to_pass=row.pass_to_pass,
-            protected=protected_patterns(row, oracle or b""),
+            protected=protected_patterns(row, oracle or b"", program=step.program if step is not None else ()),
         ),
         categories=_categories(row, oracle),
     )

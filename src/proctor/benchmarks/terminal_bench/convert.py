@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from proctor.core.errors import InvalidData
+from proctor.core.user_files import parse_document, parse_yaml
 
 _AGENT_SECONDS: Final = 360
 _TEST_SECONDS: Final = 60
@@ -116,10 +115,7 @@ def _require_one_container(folder: Path) -> None:
 
 
 def _yaml(file: Path) -> dict[str, Any]:
-    try:
-        value = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidData(f"cannot be read: {' '.join(str(error).split())}", where=file) from error
+    value = parse_document(file, "it", parse_yaml, "YAML", error=InvalidData)
     if not isinstance(value, dict):
         raise InvalidData("this is not one object", where=file)
     return value

@@ -209,7 +209,7 @@ class VerifierExam:
                 return ControlSet(uncontrolled=tuple(passing), reason="the solution does not pass a second time")
             some = random.SystemRandom().sample(passing, min(_MAX_PROVED, len(passing)))
             rest = tuple(test for test in passing if test not in set(some))
-            made = await prove_controls(some, self._sources(), proof.run, pairs=self.pairs)
+            made = await prove_controls(some, (), self._sources(), proof.run, pairs=self.pairs, others=rest)
             return msgspec.structs.replace(made, uncontrolled=(*made.uncontrolled, *rest))
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import posixpath
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -12,6 +11,7 @@ from msgspec import field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import parse_toml, read_user_file
 
 CONFIG: Final = "task.toml"
 TEST_SCRIPT: Final = "tests/test.sh"
@@ -187,7 +187,7 @@ def _entrypoint(text: str) -> tuple[str, ...]:
     """A list of words, or a line for a shell."""
     try:
         words = msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ("/bin/sh", "-c", text)
     return words
 
@@ -260,8 +260,8 @@ def _memory(environment: dict[str, Any], folder: Path, default: int | None) -> i
 
 def _toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(file))
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(_text(file))
+    except ValueError as error:
         raise InvalidData(f"this is not TOML: {error}", where=file) from error
 
 
@@ -273,10 +273,7 @@ def _table(raw: dict[str, Any], name: str, folder: Path) -> dict[str, Any]:
 
 
 def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidData(f"cannot be read: {error}", where=file) from error
+    return read_user_file(file, "it", error=InvalidData)
 
 
 def _optional(file: Path) -> str:

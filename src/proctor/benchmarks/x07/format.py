@@ -21,12 +21,13 @@ from proctor.benchmarks.x07.report import x07_json, x07_list_report, x07_report,
 from proctor.benchmarks.x07.toolchain import x07_version
 from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.causes import Cause
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData
 from proctor.core.evaluation import EvaluationReport, Invocation, Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, TaskResult
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
+from proctor.core.user_files import read_user_bytes
 from proctor.core.verdict import Verdict
 from proctor.results import RunStore
 from proctor.results.attempt_record import GRADING_FILE, SUBMISSION_FILES, GradingRecord
@@ -95,11 +96,7 @@ class X07Format(Format):
 
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read a report, or the envelope that `x07 --json` puts around one."""
-        try:
-            data = source.read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read the report: {error.strerror}", where=source) from error
-        report = read_bench_report(data, where=source)
+        report = read_bench_report(read_user_bytes(source, "the report"), where=source)
         models = sorted({one.model_name_or_path for one in report.instances if one.model_name_or_path})
         config = external_config(
             benchmark=options.benchmark or report.suite.suite_id,

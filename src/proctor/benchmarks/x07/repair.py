@@ -27,6 +27,7 @@ from proctor.core.request import RepairMode
 
 AST_SUFFIX: Final = ".x07.json"
 LINT_BYTES: Final = 16_000_000
+_FORMAT_SECONDS: Final = 60.0
 _COPY: Final = 'test -f "$1" && test ! -L "$1" && mkdir -p "$(dirname "$2")" && cp -- "$1" "$2"'
 
 
@@ -222,13 +223,7 @@ def _pointer_order(op: dict[str, Any]) -> list[tuple[float, str]]:
     return [key(step) for step in str(op.get("path", "")).lstrip("/").split("/")]
 
 
-async def canonicalise(
-    environment: Environment,
-    x07: Toolchain,
-    files: Sequence[str],
-    *,
-    timeout: float = 60,  # noqa: ASYNC109 - the limit inside the environment
-) -> dict[str, str]:
+async def canonicalise(environment: Environment, x07: Toolchain, files: Sequence[str]) -> dict[str, str]:
     """Write x07AST files as x07's harness leaves them after a patch set (`x07 fmt --write --pretty`).
 
     No verdict depends on those bytes: x07 reads any spelling of the same tree alike. The result is which files are no
@@ -236,16 +231,16 @@ async def canonicalise(
     do not end in `.x07.json` are left alone.
     """
     chosen = [file for file in files if file.endswith(AST_SUFFIX)]
-    if not chosen or await _format(environment, x07, chosen, timeout) is None:
+    if not chosen or await _format(environment, x07, chosen) is None:
         return {}
-    errors = {file: await _format(environment, x07, [file], timeout) for file in chosen}
+    errors = {file: await _format(environment, x07, [file]) for file in chosen}
     return {file: error for file, error in errors.items() if error is not None}
 
 
-async def _format(environment: Environment, x07: Toolchain, files: Sequence[str], seconds: float) -> str | None:
+async def _format(environment: Environment, x07: Toolchain, files: Sequence[str]) -> str | None:
     inputs = [word for file in files for word in ("--input", posixpath.join(environment.workdir, file))]
     done = await environment.exec(
-        [x07.program, "fmt", "--write", "--pretty", *inputs], cwd=environment.workdir, timeout=seconds
+        [x07.program, "fmt", "--write", "--pretty", *inputs], cwd=environment.workdir, timeout=_FORMAT_SECONDS
     )
     if done.exit_code == 0:
         return None

@@ -1,26 +1,311 @@
-"""``proctor bench``: benchmarks, their tasks, and what agents make of them."""
+"""``proctor bench``: benchmarks, their tasks, and what agents make of them.
 
-from typing import Final
+The commands and their options are declared here. What a command does is in a module beside, which is imported when the
+command is used: a help page needs none of it.
+"""
 
-from proctor.cli.lazy_group import LazyGroup
+import importlib
+from pathlib import Path
+from typing import Any
 
-COMMANDS: Final = {
-    "list": ("proctor.cli.bench.list", "Benchmarks, or the tasks of one."),
-    "fetch": ("proctor.cli.bench.fetch", "Bring a benchmark's data to this machine."),
-    "validate": ("proctor.cli.bench.validate", "Prove a benchmark on this machine before you spend."),
-    "eval": ("proctor.cli.bench.eval", "Grade predictions, or the oracle."),
-    "parity": ("proctor.cli.bench.parity", "Grade another harness's predictions, and list where the verdicts differ."),
-    "run": ("proctor.cli.bench.run", "Let an agent solve the tasks, and grade it."),
-    "sweep": ("proctor.cli.bench.sweep", "Many configurations on the same tasks, compared."),
-    "resume": ("proctor.cli.bench.resume", "Resume a run, or a sweep, where it stopped."),
-    "report": ("proctor.cli.bench.report", "A benchmark's runs: rates, costs, times, failure reasons."),
-    "compare": ("proctor.cli.bench.compare", "Runs on the same tasks: is one better?"),
-    "pareto": ("proctor.cli.bench.pareto", "Rate, cost and time together: which runs nothing beats."),
-    "breakdown": ("proctor.cli.bench.breakdown", "Results by kind of task: where does it help?"),
-    "show": ("proctor.cli.bench.show", "One run, or one task of it."),
-    "export": ("proctor.cli.bench.export", "Write a run in another tool's format."),
-    "import": ("proctor.cli.bench.import_", "Store another tool's results as a run."),
-    "score": ("proctor.cli.bench.score", "The key figures of a report."),
-}
+import click
 
-command = LazyGroup(COMMANDS, help="Benchmarks, their tasks, and what agents make of them.")
+from proctor.cli.bench.options import (
+    all_option,
+    benchmark_argument,
+    document_options,
+    evaluate_options,
+    format_option,
+    json_option,
+    list_options,
+    parity_options,
+    quiet_option,
+    read_given,
+    read_request,
+    resume_options,
+    run_options,
+    sweep_options,
+    validate_options,
+)
+from proctor.core.request import RunRequest
+
+_FILE = click.Path(path_type=Path)
+_EXISTING = click.Path(path_type=Path, exists=True)
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and what it can cost at most.")
+
+
+def _body(module: str) -> Any:
+    return importlib.import_module(f"proctor.cli.bench.{module}")
+
+
+class _InOrder(click.Group):
+    """A group whose help page lists the commands in the order in which they are declared."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+        """The names."""
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, no_args_is_help=True)
+def command() -> None:
+    """Benchmarks, their tasks, and what agents make of them."""
+
+
+@command.command("list", short_help="Benchmarks, or the tasks of one.")
+@benchmark_argument
+@list_options
+@all_option
+@click.option("--runnable", is_flag=True, help="Show which tasks this machine can run, and why not the others.")
+@json_option
+@format_option
+def list_(**given: Any) -> Any:
+    """List the benchmarks; with BENCH or --suite, the tasks of one."""
+    return _body("listing").print_list(given)
+
+
+@command.command(short_help="Bring a benchmark's data to this machine.")
+@click.argument("bench")
+@click.option("--from", "origin", type=_EXISTING, help="A copy on this machine.")
+@click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
+@json_option
+@quiet_option
+def fetch(**given: Any) -> Any:
+    """Bring the data of BENCH to this machine, from its official place or from a copy; its digest is kept with it."""
+    return _body("listing").fetch(**given)
+
+
+@command.command(short_help="Prove a benchmark on this machine before you spend.")
+@benchmark_argument
+@validate_options
+@all_option
+@click.option(
+    "--write-exclusions",
+    type=_FILE,
+    metavar="FILE",
+    help="Write the ids of unhealthy tasks to a file, which --exclude reads.",
+)
+@json_option
+@format_option
+@quiet_option
+def validate(**given: Any) -> Any:
+    """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
+    gives the same results again, and does not leak its solution.
+
+    Exits 20 when a task is not healthy.
+    """
+    return _body("grading").validate(given)
+
+
+@command.command("eval", short_help="Grade predictions, or the oracle.")
+@benchmark_argument
+@click.option(
+    "--predictions",
+    type=_FILE,
+    metavar="FILE",
+    help="The predictions to grade: JSON lines, or a file of the benchmark's own harness.",
+)
+@click.option("--oracle", is_flag=True, help="Grade the oracle instead: the reference solutions.")
+@evaluate_options
+@all_option
+@json_option
+@format_option
+@click.option(
+    "--out",
+    type=_FILE,
+    metavar="FILE",
+    help="Also write the report to this file: in the form of --format, else JSON.",
+)
+@quiet_option
+def evaluate(**given: Any) -> Any:
+    """Grade predictions for the tasks of BENCH, or of --suite, and report.
+
+    Exits 0 when every task has a verdict, 12 when a task ended in an error that is not the submission's.
+    """
+    return _body("grading").evaluate(given)
+
+
+@command.command(short_help="Grade another harness's predictions, and list where the verdicts differ.")
+@click.argument("benchmark", metavar="BENCH")
+@click.argument("file", type=_EXISTING)
+@click.option("--predictions", type=_FILE, required=True, help="The predictions that were graded there.")
+@parity_options
+@all_option
+@json_option
+@quiet_option
+def parity(file: Path, **given: Any) -> Any:
+    """Grade the predictions of another harness here, and list where its report FILE and the official rule here differ.
+
+    FILE is a report of the benchmark's own harness, or a folder of its instances' reports. Exits 0 when all that could
+    be graded agrees, 20 when something does not, 12 when a prediction could not be graded here.
+    """
+    return _body("grading").compare(file, given)
+
+
+@command.command(short_help="Let an agent solve the tasks, and grade it.")
+@benchmark_argument
+@run_options
+@all_option
+@_dry_run_option
+@json_option
+@quiet_option
+def run(**given: Any) -> Any:
+    """Let an agent solve the tasks of BENCH, or of --suite; grade and record every submission.
+
+    Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
+    """
+    return _body("session").run_job(read_request(RunRequest, given, benchmark=given["benchmark"]), given)
+
+
+@command.command(short_help="Many configurations on the same tasks, compared.")
+@click.argument("file", type=_FILE)
+@sweep_options
+@_dry_run_option
+@click.option("--yes", is_flag=True, help="Start without asking.")
+@json_option
+@quiet_option
+def sweep(file: Path, **given: Any) -> Any:
+    """Make the runs that FILE (TOML) asks for, task by task in turns, and compare them.
+
+    The plan and the most that it can cost are shown first. On a terminal you are asked whether to start; elsewhere a
+    sweep whose cost nothing bounds is started with --yes only. A sweep that stops is resumed as one:
+    `proctor bench resume BENCH/SWEEP`, which at its end, or after it, prints the comparison.
+
+    Exits 0 when every trial has a verdict, 12 when one ended in an error or the sweep had to stop before its end.
+    """
+    session = _body("session")
+    return session.run_job(session.read_sweep_file(file), given, read_given(RunRequest, given))
+
+
+@command.command(short_help="Resume a run, or a sweep, where it stopped.")
+@click.argument("run")
+@resume_options
+@json_option
+@quiet_option
+def resume(run: str, **given: Any) -> Any:
+    """Resume RUN where it stopped. No finished stage is repeated, and no submission is paid for twice.
+
+    RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has. A sweep is named alike, and resumed as
+    one. With --max-cost it gets a new limit, which counts what it has spent before. Exits as `run` and `sweep` do.
+    """
+    session = _body("session")
+    return session.run_job(session.stored_job(run), given, read_given(RunRequest, given))
+
+
+@command.command(short_help="A benchmark's runs: rates, costs, times, failure reasons.")
+@click.argument("bench")
+@click.option(
+    "--healthy/--no-healthy",
+    default=None,
+    help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
+)
+@click.option("--logs", is_flag=True, help="Also read the logs: wasted tool calls, agents that gave up. Takes longer.")
+@document_options
+def report(**given: Any) -> Any:
+    """Report on the runs of BENCH: resolve rates with intervals, errors, cost, time, failure reasons.
+
+    Published results are listed below the table.
+    """
+    return _body("report").print_runs(**given)
+
+
+@command.command(short_help="Runs on the same tasks: is one better?")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option(
+    "--gate",
+    "rule",
+    metavar="RULE",
+    help="A rule that every other run must meet, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
+)
+@document_options
+def compare(**given: Any) -> Any:
+    """Compare runs with the first of them, on the tasks that both have graded, and test if the difference is chance.
+
+    Other differences between the runs are named: only what is under test should differ. With several runs the p-values
+    are corrected (Holm).
+    """
+    return _body("compare").print_comparison(**given)
+
+
+@command.command(short_help="Rate, cost and time together: which runs nothing beats.")
+@click.argument("bench")
+@click.option(
+    "--by",
+    "names",
+    multiple=True,
+    type=click.Choice(["rate", "cost", "time"]),
+    help="An objective; may be repeated. [default: all three]",
+)
+@document_options
+def pareto(**given: Any) -> Any:
+    """Show which runs of BENCH are on the Pareto frontier of rate, cost and time, with bootstrap frequencies."""
+    return _body("compare").print_pareto(**given)
+
+
+@command.command(short_help="Results by kind of task: where does it help?")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]")
+@click.option(
+    "--by",
+    "fields",
+    multiple=True,
+    metavar="FIELD",
+    help="A field of the tasks: a category of the benchmark, or tag, oracle files, oracle lines, fail-to-pass tests, "
+    "pass-to-pass tests, instruction words. May be repeated. [default: every category that makes groups]",
+)
+@document_options
+def breakdown(**given: Any) -> Any:
+    """Break the results of a RUN down by kind of task; of two runs, show where the second is better.
+
+    The p-values are corrected for the number of groups (Holm).
+    """
+    return _body("compare").print_breakdown(**given)
+
+
+@command.command(short_help="One run, or one task of it.")
+@click.argument("run")
+@click.argument("task", required=False)
+@click.option(
+    "--trial", metavar="K", type=click.IntRange(min=1), help="With TASK: the number of the trial. [default: 1]"
+)
+@click.option("--attempt", "former_trial", type=click.IntRange(min=1), hidden=True)
+@click.option("--timeline", is_flag=True, help="With TASK: when each agent of a pod was active.")
+@json_option
+def show(**given: Any) -> Any:
+    """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, logs."""
+    return _body("show").show(**given)
+
+
+@command.command(short_help="Write a run in another tool's format.")
+@click.argument("run", required=False)
+@click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
+@click.option("--out", type=_FILE, help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]")
+@click.option("--name", help="The name of the agent, in formats that have one. [default: agent and model]")
+@click.option("--force", is_flag=True, help="Overwrite the target.")
+@json_option
+def export(**given: Any) -> Any:
+    """Write RUN in the format of another tool or of a benchmark's own harness."""
+    return _body("formats").export(**given)
+
+
+@command.command("import", short_help="Store another tool's results as a run.")
+@click.argument("source", type=_EXISTING)
+@click.option(
+    "--format", "form", metavar="FORMAT", required=True, help="Which format; `proctor bench export` lists them."
+)
+@click.option("--benchmark", metavar="BENCH", help="The benchmark of the tasks, where the files do not name it.")
+@click.option("--agent", help="The agent: where the files do not name it, or to choose one of several.")
+@click.option("--model", help="The model, likewise.")
+@json_option
+def import_(**given: Any) -> Any:
+    """Store SOURCE, the output of another tool, as a run: report, compare and view then work on it.
+
+    The run records its origin. Values that the files do not have stay unknown.
+    """
+    return _body("formats").import_(**given)
+
+
+@command.command(short_help="The key figures of a report.")
+@click.argument("report")
+@json_option
+def score(**given: Any) -> Any:
+    """Print the key figures of REPORT, an evaluation report of ours or of a registered format; - is standard input."""
+    return _body("formats").print_score(**given)

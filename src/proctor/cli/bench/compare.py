@@ -1,40 +1,31 @@
-"""``proctor bench compare``."""
+"""What `compare`, `pareto` and `breakdown` do: runs held against each other."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
-import click
-
-from proctor.cli.bench.report_output import check_formats, format_options, print_report
+from proctor.analysis import Comparison, ParetoResult, parse_rule
+from proctor.cli.bench.report import benchmark_runs
+from proctor.cli.bench.report_output import check_formats, print_report
 from proctor.cli.output import log
 from proctor.core.errors import UsageError
+from proctor.report.breakdown import break_down, breakdown_csv, breakdown_document, breakdown_report
+from proctor.report.comparison import compare_runs, comparison_document, comparison_report
+from proctor.report.pareto import ParetoReport, pareto_document, pareto_of_runs
+from proctor.report.stored_runs import condition_warnings
+from proctor.report.tables import records_csv
+from proctor.results import find_run
 
 GATE_FAILED: Final = 10  # the exit code of a gate that does not hold
-_MIN_RUNS: Final = 2
+_MIN_COMPARED: Final = 2
+_MAX_BROKEN_DOWN: Final = 2
+_OBJECTIVES: Final = {"rate": "rate", "cost": "cost", "time": "seconds"}
 
 
-@click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option(
-    "--gate",
-    "rule",
-    metavar="RULE",
-    help="A rule that every other run must meet, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
-)
-@format_options
-def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
-    """Compare runs with the first of them, on the tasks that both have graded, and test if the difference is chance.
-
-    Other differences between the runs are named: only what is under test should differ. With several runs the p-values
-    are corrected (Holm).
-    """
-    from proctor.analysis import Comparison, parse_rule  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.comparison import compare_runs, comparison_document, comparison_report  # noqa: PLC0415
-    from proctor.report.tables import records_csv  # noqa: PLC0415
-    from proctor.results import find_run  # noqa: PLC0415
-
+def print_comparison(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
+    """``proctor bench compare``."""
     check_formats(given)
     gate = parse_rule(rule) if rule is not None else None
-    if len(runs) < _MIN_RUNS:
+    if len(runs) < _MIN_COMPARED:
         raise UsageError("a comparison needs two runs", fix="name two or more")
     rows, comparisons = compare_runs([find_run(name) for name in runs], gate)
     print_report(
@@ -44,9 +35,44 @@ def command(runs: tuple[str, ...], *, rule: str | None, **given: Any) -> int:
         as_csv=lambda: records_csv(Comparison, [one.comparison for one in comparisons]),
     )
     failed = [one.decision for one in comparisons if one.decision is not None and not one.decision.passed]
-    if given["as_json"] or given["as_csv"]:
-        # A program reads the results; warnings and failed gates go to stderr.
-        warnings = [warning for one in comparisons for warning in one.warnings]
-        for sentence in (*warnings, *(one.sentence for one in failed)):
-            log(sentence)
+    warnings = [warning for one in comparisons for warning in one.warnings]
+    _log_for_programs((*warnings, *(one.sentence for one in failed)), given)
     return GATE_FAILED if failed else 0
+
+
+def print_pareto(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
+    """``proctor bench pareto``."""
+    check_formats(given)
+    runs = benchmark_runs(bench)
+    chosen = dict.fromkeys(names or _OBJECTIVES)
+    objectives: Any = tuple(_OBJECTIVES[name] for name in chosen)
+    results, warnings = pareto_of_runs(runs, objectives), condition_warnings(runs)
+    print_report(
+        lambda: pareto_document(f"{bench}: {', '.join(chosen)}", results, objectives, warnings),
+        given,
+        as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=results),
+        as_csv=lambda: records_csv(ParetoResult, results),
+    )
+    _log_for_programs(warnings, given)
+
+
+def print_breakdown(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: Any) -> None:
+    """``proctor bench breakdown``."""
+    check_formats(given)
+    if len(runs) > _MAX_BROKEN_DOWN:
+        raise UsageError(f"a breakdown is of one run or of two, not of {len(runs)}", fix="leave some out")
+    stores = [find_run(name) for name in runs]
+    found = break_down(stores, fields)
+    print_report(
+        lambda: breakdown_document(" against ".join(reversed([store.run_id for store in stores])), found),
+        given,
+        as_json=lambda: breakdown_report(found),
+        as_csv=lambda: breakdown_csv(found),
+    )
+
+
+def _log_for_programs(sentences: Iterable[str], given: dict[str, Any]) -> None:
+    """Where a program reads the results, warnings and failed gates go to stderr; people see them in the document."""
+    if given["as_json"] or given["as_csv"]:
+        for sentence in sentences:
+            log(sentence)

@@ -20,6 +20,7 @@ from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.errors import InfrastructureError, Interrupted, InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport, TaskEvaluation
 from proctor.core.files import write_atomic
+from proctor.core.formatting import plural
 from proctor.core.record import to_json
 from proctor.core.request import EvaluateRequest
 from proctor.report.cli_records import ValidationReport
@@ -169,6 +170,9 @@ def _remark(task: TaskEvaluation) -> str:
     if verdict.applied_with:
         parts.append(f"applied with {verdict.applied_with}")
     parts += verdict.deviations
+    if verdict.controls is not None and verdict.controls.uncontrolled:
+        why = f" ({verdict.controls.reason})" if verdict.controls.reason else ""
+        parts.append(f"{plural(len(verdict.controls.uncontrolled), 'test')} without control{why}")
     if verdict.findings:
         parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
     return "; ".join(parts)
@@ -183,13 +187,14 @@ def _print_healths(healths: Sequence[TaskHealth]) -> None:
         return "-" if health.skipped else "ok" if good else "NO"
 
     print_table(
-        ["TASK", "PRE-PATCH", "ORACLE", "REPEATS", "LEAKS", "PROBLEM"],
+        ["TASK", "PRE-PATCH", "ORACLE", "REPEATS", "CONTROLS", "LEAKS", "PROBLEM"],
         [
             [
                 health.task_id,
                 mark(health, health.pre_patch_ok),
                 mark(health, health.oracle_ok),
                 mark(health, health.determinism_ok),
+                _controls(health),
                 "none" if not health.leaks else str(len(health.leaks)),
                 health.skipped or "; ".join(_health_remarks(health)),
             ]
@@ -198,10 +203,19 @@ def _print_healths(healths: Sequence[TaskHealth]) -> None:
     )
 
 
+def _controls(health: TaskHealth) -> str:
+    """How many of the controlled tests have an altered twin."""
+    if health.controls is None:
+        return "-"
+    return f"{health.controls.controlled}/{health.controls.controlled + len(health.controls.uncontrolled)}"
+
+
 def _health_remarks(health: TaskHealth) -> Iterator[str]:
     yield from health.problems
     yield from (f"leak: {leak}" for leak in health.leaks)
     yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
+    if health.controls is not None and health.controls.reason:
+        yield f"without control: {health.controls.reason}"
 
 
 def _write(file: Path, document: bytes, what: str, *, make_folder: bool = True) -> None:

@@ -1,14 +1,15 @@
-"""What `list` does: the benchmarks, or the tasks of one, as a table or as JSON."""
+"""What `list` and `fetch` do: the benchmarks, the tasks of one, and bringing its data here."""
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from proctor.benchmarks import benchmark_table
+from proctor.benchmarks import benchmark_source, benchmark_table, checked_split
 from proctor.cli.bench.options import read_request
-from proctor.cli.output import print_json, print_table
+from proctor.cli.output import log, print_json, print_table
 from proctor.core.benchmark import Benchmark
 from proctor.core.request import TaskRequest
 from proctor.core.task import Task
@@ -43,6 +44,20 @@ def print_list(given: dict[str, Any]) -> int:
             for problem in bad.problems:
                 click.echo(f"invalid: {bad.task_id}: {problem}", err=True)
     return 0
+
+
+def fetch(bench: str, *, origin: Path | None, split: str | None, as_json: bool, quiet: bool) -> None:
+    """``proctor bench fetch``."""
+    source = benchmark_source(bench)
+    chosen = checked_split(bench, source, split)
+    got = asyncio.run(source.fetch(chosen, origin.absolute() if origin else None, (lambda _: None) if quiet else log))
+    if as_json:
+        print_json(got)
+        return
+    revision = f" at {got.revision}" if got.revision else ""
+    click.echo(
+        f"{got.benchmark} ({got.split}): {got.tasks} tasks from {got.origin}{revision}, digest {got.digest[:16]}"
+    )
 
 
 def _print_benchmarks(*, as_json: bool) -> None:

@@ -137,5 +137,21 @@ format_option = click.option(
     show_default=True,
     help="json is the same as --json; the name of a format: as its own tool prints it.",
 )
+
+
+def document_options(function: F) -> F:
+    """The options of what is printed as a document: as text, or in another form."""
+    for option in (
+        click.option(
+            "--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write one page, with charts."
+        ),
+        click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of a table."),
+        click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table."),
+        json_option,
+    ):
+        function = option(function)
+    return function
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 quiet_option = click.option("--quiet", is_flag=True, help="No progress on stderr.")

@@ -1,9 +1,8 @@
-"""The output formats of a report: their options, and printing in each."""
+"""Prints a report in the chosen format."""
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,22 +12,6 @@ from proctor.core.errors import UsageError
 if TYPE_CHECKING:
     from proctor.core.record import Versioned
     from proctor.report.document import Document
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def format_options(function: F) -> F:
-    """Add the options for the output format."""
-    for option in (
-        click.option(
-            "--html", type=click.Path(path_type=Path), metavar="FILE", help="Also write one page, with charts."
-        ),
-        click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown instead of a table."),
-        click.option("--csv", "as_csv", is_flag=True, help="Print CSV instead of a table."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
-    ):
-        function = option(function)
-    return function
 
 
 def check_formats(given: dict[str, Any]) -> None:

@@ -143,6 +143,7 @@ def _print_summary(run: RunResults, *, as_json: bool) -> None:
     counted = summary.resolved + summary.unresolved
     spent = None if summary.cost_usd is None or summary.unfinished_usd is None else summary.cost_usd
     cost = "unknown" if spent is None else f"${spent + (summary.unfinished_usd or 0.0):.4f}"
+    cost += f", ${summary.estimated_usd:.4f} of it estimated" if summary.estimated_usd else ""
     click.echo(
         f"{run.name}: {summary.resolved} of {counted} graded trials resolved, {summary.errors} errors, "
         f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"

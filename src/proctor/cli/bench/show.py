@@ -1,33 +1,26 @@
-"""``proctor bench show``."""
+"""What `show` does: one run, or one task of it."""
 
-from typing import TYPE_CHECKING
+import shutil
 
 import click
 
+from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
+from proctor.core.record import read_record
+from proctor.core.result import Member, TaskResult, WebUse
+from proctor.core.verdict import ControlSummary, Verdict
+from proctor.report import run_row
+from proctor.report.cli_records import RunDetails
+from proctor.report.runs import control_notes, estimate_notes, web_notes
+from proctor.results import RunStore, find_run, usage_cost
 
-if TYPE_CHECKING:
-    from proctor.core.result import Member, TaskResult
-    from proctor.results import RunStore
 
-
-@click.command()
-@click.argument("run")
-@click.argument("task", required=False)
-@click.option(
-    "--trial", metavar="K", type=click.IntRange(min=1), help="With TASK: the number of the trial. [default: 1]"
-)
-@click.option("--attempt", "former_trial", type=click.IntRange(min=1), hidden=True)
-@click.option("--timeline", is_flag=True, help="With TASK: when each agent of a pod was active.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(
+def show(
     run: str, task: str | None, *, trial: int | None, former_trial: int | None, timeline: bool, as_json: bool
 ) -> None:
-    """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, logs."""
-    from proctor.results import find_run  # noqa: PLC0415 - the help page needs none of it
-
+    """``proctor bench show``."""
     store = find_run(run)
     trial = trial or former_trial
     if task is None and (timeline or trial is not None):
@@ -44,21 +37,17 @@ def command(
         _show_task(store, result)
 
 
-def _show_run(store: "RunStore", *, as_json: bool) -> None:
-    from proctor.report import run_row  # noqa: PLC0415 - JSON needs none of it
-
+def _show_run(store: RunStore, *, as_json: bool) -> None:
     config, results = store.config(), list(store.results())
     if as_json:
-        from proctor.report.cli_records import RunDetails  # noqa: PLC0415
-
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
-    from proctor.results import usage_cost  # noqa: PLC0415
-
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
     click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
-    click.echo(f"model {config.model or 'none'}; {config.runner}{'' if config.isolation else ' without isolation'}")
+    isolation = "" if config.isolation else " without isolation"
+    web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
+    click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
     click.echo(", ".join(f"{name} {version}" for name, version in config.versions.items()))
     click.echo()
     print_table(
@@ -80,23 +69,15 @@ def _show_run(store: "RunStore", *, as_json: bool) -> None:
     missing = f", {row.missing} not recorded yet" if row.missing > 0 else ""
     errors = plural(row.errors, "error")
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
+    for note in (*control_notes([row]), *estimate_notes([row]), *web_notes([row])):
+        click.echo(note)
 
 
-def _show_task(store: "RunStore", result: "TaskResult") -> None:
+def _show_task(store: RunStore, result: TaskResult) -> None:
 
     click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
     if result.verdict is not None:
-        click.echo(visible(result.verdict.reason))
-        for deviation in result.verdict.deviations:
-            click.echo(visible(f"deviation: {deviation}"))
-        for finding in result.verdict.findings:
-            click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
-        if result.verdict.tests:
-            click.echo()
-            print_table(
-                ["TEST", "PRE-PATCH", "POST-PATCH"],
-                [[test.id, str(test.before or NO_VALUE), str(test.after or NO_VALUE)] for test in result.verdict.tests],
-            )
+        _show_verdict(result.verdict)
     click.echo()
     metrics = result.metrics
     counts = (metrics.turns, "turn"), (metrics.steps, "step"), (metrics.compactions, "compaction")
@@ -114,17 +95,46 @@ def _show_task(store: "RunStore", result: "TaskResult") -> None:
     for usage in result.usage:
         requests = plural(usage.requests, "request")
         click.echo(f"{usage.model}: {requests}, {usage.tokens.total:,} tokens, {money(usage.cost_usd)}")
+        if usage.estimated_requests:
+            broken = plural(usage.estimated_requests, "request")
+            click.echo(f"  {money(usage.estimated_usd)} of it is an upper estimate: {broken} without a whole response")
+    if result.web is not None:
+        click.echo(_web_line(result.web))
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
 
 
-def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) -> None:
-    import shutil  # noqa: PLC0415 - for this option only
+def _show_verdict(verdict: Verdict) -> None:
+    click.echo(visible(verdict.reason))
+    for deviation in verdict.deviations:
+        click.echo(visible(f"deviation: {deviation}"))
+    if verdict.controls is not None:
+        click.echo(visible(_describe_controls(verdict.controls)))
+    for finding in verdict.findings:
+        click.echo(visible(f"finding: {finding.code}: {finding.path}: {finding.detail}"))
+    if verdict.tests:
+        click.echo()
+        print_table(
+            ["TEST", "PRE-PATCH", "POST-PATCH"],
+            [[test.id, str(test.before or NO_VALUE), str(test.after or NO_VALUE)] for test in verdict.tests],
+        )
 
-    from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline  # noqa: PLC0415
-    from proctor.core.record import read_record  # noqa: PLC0415
 
+def _describe_controls(controls: ControlSummary) -> str:
+    given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
+    why = f" ({controls.reason})" if controls.reason else ""
+    without = f"; without: {', '.join(controls.uncontrolled)}{why}" if controls.uncontrolled else ""
+    return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
+
+
+def _web_line(web: WebUse) -> str:
+    if web.allowed:
+        return f"the provider's tools were allowed; web searches: {web.searches:,}"
+    return f"the provider's tools were not allowed: {plural(web.refused, 'request')} refused"
+
+
+def _show_timeline(store: RunStore, result: TaskResult, *, as_json: bool) -> None:
     attempt = result.attempts[-1]
     file = store.folder / attempt.logs / TIMELINE_FILE
     if not file.is_file():
@@ -138,13 +148,11 @@ def _show_timeline(store: "RunStore", result: "TaskResult", *, as_json: bool) ->
         click.echo(render_timeline(timeline, shutil.get_terminal_size((100, 24)).columns), nl=False)
 
 
-def _trial_name(result: "TaskResult") -> str:
+def _trial_name(result: TaskResult) -> str:
     return result.task_id if result.trial == 1 else f"{result.task_id} #{result.trial}"
 
 
-def _member_cells(member: "Member") -> list[str]:
-    from proctor.results import usage_cost  # noqa: PLC0415 - as above
-
+def _member_cells(member: Member) -> list[str]:
     return [
         member.name,
         member.role,

@@ -16,6 +16,7 @@ import select
 import sys
 
 from . import wire
+from .keyring import join_own_keyring, refuse_keys
 from .loop import PollLoop
 from .processes import kill_command, kill_descendants
 from .relay import LoopbackRelay
@@ -232,9 +233,13 @@ def _protect(*, is_pid1: bool) -> None:
 
 
 def main(control: _socket.socket, arguments: list[str]) -> None:
-    """``ALONE JOINS MODEL_SOCKET PORT``: numbers, descriptors with commas between them, ``-`` for nothing."""
-    alone, joins, model, port = arguments
+    """``ALONE JOINS MODEL_SOCKET PORT KEYS``: numbers, descriptors with commas between them, a filter that refuses
+    keys; ``-`` for nothing.
+    """
+    alone, joins, model, port, keys = arguments
     _protect(is_pid1=alone == "1")
+    if sys.platform.startswith("linux") and not join_own_keyring() and keys != "-":
+        refuse_keys(bytes.fromhex(keys))
     os.umask(0o022)
     inherited = [int(number) for number in joins.split(",") if number != "-"]
     for descriptor in (control.fileno(), *inherited):

@@ -4,7 +4,15 @@ Bytes are parsed by llhttp, the parser of Node.js. On top of it are plain `async
 its handler writes, and a client with a pool of connections to one host.
 """
 
-from proctor.gateway.http.client import HttpClient, HttpConnectionError, HttpResponse
+from proctor.gateway.http.client import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.http.server import HttpRequest, HttpResponseWriter, HttpServer
 
-__all__ = ["HttpClient", "HttpConnectionError", "HttpRequest", "HttpResponse", "HttpResponseWriter", "HttpServer"]
+__all__ = [
+    "HttpClient",
+    "HttpConnectionError",
+    "HttpRequest",
+    "HttpResponse",
+    "HttpResponseWriter",
+    "HttpServer",
+    "NotConnectedError",
+]

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -22,6 +22,9 @@ MAX_RESPONSE_HEAD_BYTES: Final = 256 * 1024
 STALE_CONNECTION_SECONDS: Final = 1.0
 # Up to this much of a response is buffered for a slow reader; then reading from the connection pauses.
 _MAX_BUFFERED_BYTES: Final = 256 * 1024
+# What the system may hold of a response that was not read: so many chunks at most, each there at once.
+_MAX_UNREAD_CHUNKS: Final = 32
+_UNREAD_SECONDS: Final = 0.01
 _FIRST_FINAL_STATUS: Final = 200
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -29,6 +32,10 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 class HttpConnectionError(Exception):
     """The connection failed, or what was received is not HTTP."""
+
+
+class NotConnectedError(HttpConnectionError):
+    """There was no connection, so nothing was sent."""
 
 
 class _StaleConnectionError(HttpConnectionError):
@@ -63,8 +70,18 @@ class HttpClient:
         self._idle: list[_ClientConnection] = []
         self._connections: set[_ClientConnection] = set()
 
-    async def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> "HttpResponse":
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        before_resend: Callable[[], Awaitable[None]] | None = None,
+    ) -> "HttpResponse":
         """Send a request; returns the response as soon as its head has arrived.
+
+        A connection from the pool that ends at that moment is replaced by a new one, and the request sent again.
 
         Raises:
             HttpConnectionError: there is no connection, or it broke.
@@ -81,8 +98,11 @@ class HttpClient:
         head = request_head(method, target, sent)
         with_body = method != "HEAD"
         if (pooled := self._idle_connection()) is not None:
-            with suppress(_StaleConnectionError):
+            try:
                 return await pooled.send_request(head, body, with_body=with_body)
+            except _StaleConnectionError:
+                if before_resend is not None:
+                    await before_resend()
         return await (await self._connect()).send_request(head, body, with_body=with_body)
 
     async def close(self) -> None:
@@ -116,11 +136,9 @@ class HttpClient:
                     happy_eyeballs_delay=0.25,
                 )
         except TimeoutError as error:
-            raise HttpConnectionError(
-                f"no connection to {self._host_header} in {CONNECT_TIMEOUT_SECONDS:g} s"
-            ) from error
+            raise NotConnectedError(f"no connection to {self._host_header} in {CONNECT_TIMEOUT_SECONDS:g} s") from error
         except OSError as error:
-            raise HttpConnectionError(f"no connection to {self._host_header}: {error}") from error
+            raise NotConnectedError(f"no connection to {self._host_header}: {error}") from error
         return connection
 
     async def _connect_through_proxy(self, proxy: Proxy, tls: ssl.SSLContext) -> "_ClientConnection":
@@ -192,6 +210,20 @@ class HttpResponse:
             raise HttpConnectionError(f"the response cannot be decompressed: {error}") from error
         if self.with_body and not decompressor.eof:
             raise HttpConnectionError("the response ended too early")
+
+    async def unread_chunks(self) -> AsyncGenerator[bytes, None]:
+        """What of the body was sent and not read, as far as it has arrived at this machine; of a plain body only."""
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            return
+        for _ in range(_MAX_UNREAD_CHUNKS):
+            if not self._pending and not self.complete:
+                # On a busy machine the time may be over before what is there was read: that counts, not the time.
+                with suppress(TimeoutError, HttpConnectionError):
+                    async with asyncio.timeout(_UNREAD_SECONDS):
+                        await self._wait_for_more()
+            if not self._pending:
+                return
+            yield await self._read()
 
     def close(self) -> None:
         """Done with it: a connection on which more of it would arrive is aborted."""

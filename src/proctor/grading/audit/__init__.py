@@ -1,7 +1,7 @@
-"""The integrity audit: finds what may be an attempt to be graded well without solving the task.
+"""The integrity audit: names what in a submission is aimed at its tests instead of its task.
 
-It reads the change of a tree, never runs anything and never changes a verdict. docs/grading.md lists what it
-finds, what it cannot see, and where honest code is suspicious.
+It is advice. It reads the change of a tree, never runs anything and never changes a verdict; what honest code does too
+is not named. docs/grading.md lists what it finds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,10 +10,10 @@ from typing import Final
 from proctor.core.verdict import Finding
 from proctor.grading.audit.changes import ChangedFile, ChangeKind, changed_files
 from proctor.grading.audit.line_patterns import line_findings
-from proctor.grading.audit.paths import is_test, path_findings
-from proctor.grading.audit.python_code import fragment_findings, python_findings
+from proctor.grading.audit.paths import is_test, is_test_support, path_findings
+from proctor.grading.audit.python_code import fragment_findings, python_findings, uses_test_library
 from proctor.grading.finding_codes import AuditCode
-from proctor.grading.outcome import TamperEvent, TestRun
+from proctor.grading.outcome import TestRun
 from proctor.workspaces import TreeChange
 
 MAX_FILE_BYTES: Final = 2_000_000
@@ -22,13 +22,18 @@ MAX_CHARACTERS: Final = 2_000_000  # characters: some seconds' work
 
 
 def audit(changes: Iterable[ChangedFile], *, protected: Sequence[str] = ()) -> tuple[Finding, ...]:
-    """Everything suspicious in these changes, file by file."""
+    """Everything that is aimed at the tests in these changes, file by file."""
+    changes = tuple(changes)
+    # A plugin of a test runner, and a library of helpers for tests, use the test library in the open.
+    is_for_tests = any(
+        uses_test_library(change.before) for change in changes if change.before and not is_test(change.path)
+    )
     findings: list[Finding] = []
     left = MAX_CHARACTERS
     for change in changes:
         seen: dict[AuditCode, list[str]] = {}
         left -= sum(len(text) for _, text in change.added)
-        for code, detail in _findings(change, protected, is_readable=left >= 0):
+        for code, detail in _findings(change, protected, is_for_tests=is_for_tests, is_readable=left >= 0):
             details = seen.setdefault(code, [])
             if detail not in details and len(details) < MAX_FINDINGS_PER_FILE_AND_CODE:
                 details.append(detail)
@@ -50,77 +55,45 @@ def tampering_findings(names: Iterable[str]) -> tuple[Finding, ...]:
     return tuple(Finding(code=AuditCode.TAMPERED.value, path="", detail=name) for name in names)
 
 
-def tamper_event_findings(events: Iterable[TamperEvent]) -> tuple[Finding, ...]:
-    """Findings about what the tested code did at run time, however it is written: `TestResults.tamper_events`."""
-    return tuple(
-        Finding(
-            code=_TAMPER_EVENT_CODES.get(event.event, AuditCode.OBJECT_SCAN).value,
-            path=event.path,
-            detail=f"at run time: {event.event}",
-        )
-        for event in events
-    )
-
-
-def run_time_findings(before: TestRun, runs: Sequence[TestRun], touched: Sequence[str]) -> tuple[Finding, ...]:
-    """What the reporter saw and the pristine tree does not do; an event counts where the submission caused it."""
+def run_time_findings(before: TestRun, runs: Sequence[TestRun]) -> tuple[Finding, ...]:
+    """What the reporter saw change, and the pristine tree does not change."""
     tampered = dict.fromkeys(name for run in runs for name in run.outcome.tampered)
-    events = dict.fromkeys(event for run in runs for event in run.outcome.tamper_events)
-    places = {*touched, "a thread"}
-    return (
-        *tampering_findings(name for name in tampered if name not in before.outcome.tampered),
-        *tamper_event_findings(
-            event for event in events if event not in before.outcome.tamper_events and event.path in places
-        ),
-    )
+    return tampering_findings(name for name in tampered if name not in before.outcome.tampered)
 
 
-_TAMPER_EVENT_CODES: Final = {
-    **dict.fromkeys(
-        ("sys._getframe", "sys._current_frames", "sys._current_exceptions", "reads tb_frame", "reads gi_frame"),
-        AuditCode.STACK_INSPECTION,
-    ),
-    **dict.fromkeys(("reads cr_frame", "reads ag_frame", "reads f_code"), AuditCode.STACK_INSPECTION),
-    **dict.fromkeys(
-        ("sets __code__", "sets __defaults__", "sets __kwdefaults__", "code.__new__"), AuditCode.CODE_PATCHED
-    ),
-    **dict.fromkeys(("sys.settrace", "sys.setprofile", "sys.addaudithook"), AuditCode.TRACE_HOOK),
-    **dict.fromkeys(("exec", "compile", "marshal.loads", "marshal.load"), AuditCode.HIDDEN_CODE),
-    **dict.fromkeys(("os.fork", "os.forkpty"), AuditCode.BACKGROUND_PROCESS),
-    "ctypes": AuditCode.NATIVE_MEMORY,
-    "opens /proc": AuditCode.PROCESS_INSPECTION,
-    "opens a test": AuditCode.TEST_FILES,
-    "has a test's code": AuditCode.TEST_MACHINERY,
-}
-
-
-def _findings(change: ChangedFile, protected: Sequence[str], *, is_readable: bool) -> Iterator[tuple[AuditCode, str]]:
+def _findings(
+    change: ChangedFile, protected: Sequence[str], *, is_for_tests: bool, is_readable: bool
+) -> Iterator[tuple[AuditCode, str]]:
     yield from path_findings(change, protected)
-    if change.kind is ChangeKind.DELETED or change.binary:
+    if change.kind is ChangeKind.DELETED or change.binary or not is_readable:
         return
-    if not is_readable:
-        yield AuditCode.HIDDEN_CODE, "more is added than can be read"
+    if is_test(change.path) and not change.path.endswith("conftest.py"):
         return
-    in_test = is_test(change.path)
-    found: list[tuple[int, AuditCode, str]] = []
-    from_tree = _python_findings(change, in_test=in_test)
-    found += from_tree or []
-    found += line_findings(change, in_test=in_test, has_tree=from_tree is not None)
+    from_tree = _python_findings(change)
+    found = [*(from_tree or ()), *line_findings(change, has_tree=from_tree is not None)]
+    is_conftest = change.path.endswith("conftest.py")
+    may_use_library = is_for_tests or is_test_support(change.path)
     for line, code, detail in sorted(found):
-        yield code, f"line {line}: {detail}"
+        is_hook = is_conftest and detail.startswith("defines the hook")
+        if not may_use_library or is_hook or code not in _USES_OF_TESTS:
+            yield code, f"line {line}: {detail}"
 
 
-def _python_findings(change: ChangedFile, *, in_test: bool) -> list[tuple[int, AuditCode, str]] | None:
+# What helpers for tests and plugins of test runners do all the time.
+_USES_OF_TESTS: Final = frozenset({AuditCode.TEST_MACHINERY, AuditCode.TEST_SNIFFING, AuditCode.TEST_FILES})
+
+
+def _python_findings(change: ChangedFile) -> list[tuple[int, AuditCode, str]] | None:
     """What the syntax tree shows; None when there is none."""
     if not change.path.endswith((".py", ".pyi", ".pyw")) and not _has_python_shebang(change):
         return None
     if change.content is not None and len(change.content) <= MAX_FILE_BYTES:
         numbers = frozenset(number for number, _ in change.added)
         old = None if change.before is None else change.before.decode("utf-8", "replace")
-        findings = python_findings(change.content.decode("utf-8", "replace"), numbers, old, in_test=in_test)
+        findings = python_findings(change.content.decode("utf-8", "replace"), numbers, old)
         if findings is not None:
             return findings
-    return fragment_findings(change.added, in_test=in_test)
+    return fragment_findings(change.added)
 
 
 def _has_python_shebang(change: ChangedFile) -> bool:
@@ -135,6 +108,6 @@ __all__ = [
     "audit",
     "audit_change",
     "changed_files",
-    "tamper_event_findings",
+    "run_time_findings",
     "tampering_findings",
 ]

@@ -9,7 +9,6 @@ from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
 from proctor.grading.controls.controlled_run import (
     ControlledRun,
     ControlledTests,
-    papers_on,
     read_sources,
     run_controlled,
 )
@@ -42,7 +41,6 @@ __all__ = [
     "examine",
     "find_alterations",
     "overlap",
-    "papers_on",
     "prove_controls",
     "read_sources",
     "resolve_exam",

@@ -36,6 +36,8 @@ class Alteration(Record):
         tests: the ids that it alters: more than one where they share their code, as the cases of a parametrised test.
         first_line, last_line: of the changed assertion in the original file, counted from 1.
         original, altered: the changed text before and after, for the evidence.
+        contradicts: whoever passes the original test fails this one, whatever the right result is: a literal changed
+            in a plain comparison that every pass of the test makes. Such a twin can do without an oracle.
     """
 
     path: str
@@ -46,6 +48,7 @@ class Alteration(Record):
     last_line: int
     original: str
     altered: str
+    contradicts: bool = False
 
 
 def overlap(one: Alteration, other: Alteration) -> bool:

@@ -4,10 +4,9 @@ A control set that is known is used at once. Where none is, the tests run as the
 passes them is worth making one.
 """
 
-import asyncio
 import os
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,14 +18,13 @@ from proctor.core.record import Record
 from proctor.core.trees import LINK, file_paths, read_entry
 from proctor.core.verdict import ControlSummary, Finding
 from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
-from proctor.grading.controls.languages import has_finder
+from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
 from proctor.grading.controls.papers import ControlSet
-from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests
-from proctor.grading.layout import replace_files
+from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests, unproved_controls
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
-from proctor.results.cache import RecordCache
+from proctor.results.cache import RecordCache, cache_key
 
 CONTROL_CACHE: Final = "control_sets"
 
@@ -50,23 +48,27 @@ class ControlledTests:
     use_cache: bool = True
 
     @property
+    def _full_key(self) -> str:
+        return cache_key(self.key, *installed_grammars())
+
+    @property
     def _cache(self) -> RecordCache[ControlSet]:
         return RecordCache(ControlSet, CONTROL_CACHE)
 
     def known(self) -> ControlSet | None:
         """The control set, where it was made before."""
-        return self._cache.get(self.key) if self.use_cache and self.pairs else None
+        return self._cache.get(self._full_key) if self.use_cache and self.pairs else None
 
     async def make(self, before: TestRun | None) -> ControlSet:
         """The control set, made and proved where it is not known."""
         if not self.use_cache:
             return await self._prove(before)
-        return await self._cache.get_or_make(self.key, lambda: self._prove(before))
+        return await self._cache.get_or_make(self._full_key, lambda: self._prove(before))
 
     async def _prove(self, before: TestRun | None) -> ControlSet:
         expectation = self.expectation
         if self.run_oracle is None:
-            return ControlSet(uncontrolled=expectation.labels, reason="the task has no oracle to prove them with")
+            return unproved_controls(expectation.labels, self.sources(), pairs=self.pairs)
         fail_to_pass, pass_to_pass = expectation.fail_to_pass, expectation.pass_to_pass
         if not expectation.labels:
             solved = (await self.run_oracle({}, "controls0")).tests
@@ -74,14 +76,20 @@ class ControlledTests:
             earlier = before.tests if before is not None else {}
             fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
             pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
-        return await prove_controls(
-            sample_tests(fail_to_pass, pass_to_pass, random.SystemRandom()),
-            self.sources(),
+        sources = self.sources()
+        controls = await prove_controls(
+            fail_to_pass,
+            sample_tests(pass_to_pass, random.SystemRandom()),
+            sources,
             self.run_oracle,
             pairs=self.pairs,
+            others=pass_to_pass,
             whole_step=expectation.exit_zero or not expectation.labels,
             passing=expectation.passing,
         )
+        missing = filter(None, (missing_grammar(path, source) for path, source in sources.items()))
+        reason = next(missing, "") if controls.uncontrolled else ""
+        return msgspec.structs.replace(controls, reason=reason)
 
 
 class ControlledRun(Record):
@@ -120,8 +128,8 @@ async def run_controlled(
     controls = tests.known()
     plain: list[TestRun] = []
     if controls is None or not controls.pairs:
-        names = ["post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))]
-        plain = [await run_paper({}, name) for name in names]
+        for name in ("post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))):
+            plain.append(await run_paper({}, name))  # noqa: PERF401 - a comprehension is a call more
         resolution = resolve(before(), plain[0], tests.expectation, reruns=plain[1:])
         ended = ControlledRun(resolution=resolution, runs=tuple(plain), plain=True)
         if not tests.pairs:
@@ -147,22 +155,6 @@ async def run_controlled(
         findings=control_findings(exam) if exam.complete else (),
         controls=control_summary(controls, exam),
     )
-
-
-def papers_on(
-    tree: Path, run: Callable[[str], Awaitable[TestRun]], *, lay_out: Callable[[], object] | None = None
-) -> RunPaper:
-    """Runs papers on one tree, one after the other; `lay_out` makes the tree before the first one."""
-    waiting = [lay_out] if lay_out else []
-
-    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
-        while waiting:
-            await asyncio.to_thread(waiting[0])
-            waiting.pop()
-        replace_files(tree, files)
-        return await run(name)
-
-    return run_paper
 
 
 def read_sources(base: Path, overlay: Path | None, protected: tuple[str, ...]) -> dict[str, bytes]:

@@ -1,15 +1,48 @@
 """Which module proposes the alterations of a test file, by the file's language."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-from proctor.grading.controls import python_tests
+from proctor.grading.controls import (
+    go_tests,
+    java_tests,
+    javascript_tests,
+    python_tests,
+    rust_tests,
+    shell_tests,
+)
 from proctor.grading.controls.alteration import Alteration
+from proctor.grading.controls.syntax_tree import HOW_TO_INSTALL, Grammar, load_parser
 
 Finder = Callable[[str, bytes, Sequence[str]], dict[str, tuple[Alteration, ...]]]
 
-FINDERS: Final[dict[str, Finder]] = {".py": python_tests.find_alterations}
+FINDERS: Final[dict[str, Finder]] = {
+    ".py": python_tests.find_alterations,
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), javascript_tests.find_alterations),
+    **dict.fromkeys((".ts", ".mts", ".cts", ".tsx"), javascript_tests.find_alterations),
+    **dict.fromkeys((".sh", ".bash", ".bats", ".ksh"), shell_tests.find_alterations),
+    ".go": go_tests.find_alterations,
+    ".java": java_tests.find_alterations,
+    ".rs": rust_tests.find_alterations,
+}
+# The grammar that a finder needs, where it is a package of its own.
+GRAMMARS: Final[dict[str, Grammar]] = {
+    **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), javascript_tests.JAVASCRIPT),
+    **dict.fromkeys((".ts", ".mts", ".cts"), javascript_tests.TYPESCRIPT),
+    ".tsx": javascript_tests.TSX,
+    **dict.fromkeys((".sh", ".bash", ".bats", ".ksh"), shell_tests.SHELL),
+    ".go": go_tests.GO,
+    ".java": java_tests.JAVA,
+    ".rs": rust_tests.RUST,
+}
+_SHEBANG: Final = re.compile(rb"#!\s*\S*?(?:/|env\s+(?:-\S+\s+)*)(\w+)")
+_SUFFIX_OF_PROGRAM: Final = {
+    **dict.fromkeys((b"sh", b"bash", b"dash", b"ash", b"ksh", b"zsh"), ".sh"),
+    b"bats": ".bats",
+    b"node": ".js",
+}
 
 
 def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str, tuple[Alteration, ...]]:
@@ -17,11 +50,33 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
 
     A file that cannot be parsed, or is in no known language, has none.
     """
-    finder = FINDERS.get(PurePosixPath(path).suffix)
+    finder = FINDERS.get(_language_suffix(path, source))
     return finder(path, source, tests) if finder is not None else {}
 
 
 def has_finder(path: str, source: bytes) -> bool:
-    """Whether the tests of such a file can be altered."""
-    del source
-    return PurePosixPath(path).suffix in FINDERS
+    """Whether a file is in a language whose tests can be altered."""
+    return _language_suffix(path, source) in FINDERS
+
+
+def missing_grammar(path: str, source: bytes) -> str | None:
+    """Why the tests of a file in a known language have no alterations here: its grammar is not installed."""
+    grammar = GRAMMARS.get(_language_suffix(path, source))
+    if grammar is None or load_parser(grammar.package, grammar.function) is not None:
+        return None
+    return f"there is no grammar of {grammar.language} here: {HOW_TO_INSTALL}"
+
+
+def installed_grammars() -> tuple[str, ...]:
+    """The languages whose grammars are installed: what is known of a task's tests depends on them."""
+    grammars = {grammar.language: grammar for grammar in GRAMMARS.values()}
+    return tuple(sorted(name for name, one in grammars.items() if load_parser(one.package, one.function) is not None))
+
+
+def _language_suffix(path: str, source: bytes) -> str:
+    """The suffix that stands for the file's language: its own, or that of the program in its first line."""
+    suffix = PurePosixPath(path).suffix
+    if suffix in FINDERS:
+        return suffix
+    match = _SHEBANG.match(source[:200])
+    return _SUFFIX_OF_PROGRAM.get(match[1], "") if match is not None else ""

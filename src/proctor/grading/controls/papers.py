@@ -15,7 +15,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, alter
 from proctor.grading.outcome import InconclusiveRun, TestResults, TestRun, record_status
 
-# Whoever guesses has to guess right this often: for each test once in each paper.
+# Whoever guesses which tests are altered must be right this often: once in each paper for each test that decides.
 MIN_GUESSES: Final = 8
 _MAX_PADDING: Final = 64
 _FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
@@ -36,6 +36,7 @@ class ControlSet(Record):
         uncontrolled: those that have none.
         pairs: papers in pairs: what is altered in the first of a pair is original in the second.
         sizes: of the test files in every paper, by path.
+        proved: the oracle fails every twin; otherwise each twin contradicts its original by itself.
         reason: why tests have no twin, where there is one reason for all.
     """
 
@@ -44,6 +45,7 @@ class ControlSet(Record):
     uncontrolled: tuple[str, ...] = ()
     pairs: tuple[tuple[Paper, Paper], ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
+    proved: bool = True
     reason: str = ""
     schema_version: Literal["proctor.control_set@1"] = "proctor.control_set@1"
 
@@ -123,7 +125,6 @@ def merge_papers(controls: ControlSet, seen: Sequence[tuple[Paper, TestRun]]) ->
             tests=tests,
             broken=broken,
             tampered=tuple(dict.fromkeys(name for outcome in outcomes for name in outcome.tampered)),
-            tamper_events=tuple(dict.fromkeys(event for outcome in outcomes for event in outcome.tamper_events)),
         ),
         exit_code=exit_code,
         seconds=sum(run.seconds for run in runs),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
 
+import msgspec
+
 from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, altered_lines, overlap
 from proctor.grading.controls.languages import find_alterations
@@ -25,6 +27,7 @@ from proctor.grading.controls.papers import (
     whole_pairs,
 )
 from proctor.grading.outcome import TestRun
+from proctor.grading.outcome_reader import EXIT_CODE_TEST
 
 MAX_SAMPLE: Final = 20  # of the tests that passed before the submission
 _MAX_RUNS: Final = 16
@@ -34,27 +37,35 @@ RunPaper = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
 """Runs the tests on a tree with these files, by path, in place of its own. The text names the run's artifacts."""
 
 
-def sample_tests(fail_to_pass: Sequence[str], pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
-    """The tests that get twins: all that decide whether the task was solved, and some that must go on passing."""
-    some = chance.sample(list(pass_to_pass), min(MAX_SAMPLE, len(pass_to_pass)))
-    return tuple(dict.fromkeys((*fail_to_pass, *some)))
+def sample_tests(pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
+    """Those of the tests that must go on passing that get twins."""
+    return tuple(chance.sample(list(pass_to_pass), min(MAX_SAMPLE, len(pass_to_pass))))
 
 
-def candidate_alterations(tests: Sequence[str], sources: Mapping[str, bytes]) -> dict[str, tuple[Alteration, ...]]:
+def candidate_alterations(
+    tests: Sequence[str], sources: Mapping[str, bytes], others: Sequence[str] = ()
+) -> dict[str, tuple[Alteration, ...]]:
     """Every alteration that can be tried, by test."""
     found: dict[str, tuple[Alteration, ...]] = {}
     for path, source in sources.items():
-        for test, alterations in find_alterations(path, source, tests).items():
+        for test, alterations in find_alterations(path, source, (*tests, *others)).items():
             found[test] = (*found.get(test, ()), *alterations)
-    return found
+        if EXIT_CODE_TEST in tests:
+            # The one test of a step whose exit code decides is whatever its scripts check.
+            for alterations in find_alterations(path, source, (PurePosixPath(path).name,)).values():
+                whole = (msgspec.structs.replace(one, tests=(EXIT_CODE_TEST,)) for one in alterations)
+                found[EXIT_CODE_TEST] = (*found.get(EXIT_CODE_TEST, ()), *whole)
+    return {test: found[test] for test in tests if test in found}
 
 
 async def prove_controls(
-    tests: Sequence[str],
+    fail_to_pass: Sequence[str],
+    pass_to_pass: Sequence[str],
     sources: Mapping[str, bytes],
     run_oracle: RunPaper,
     *,
     pairs: int,
+    others: Sequence[str] = (),
     whole_step: bool = False,
     passing: Sequence[TestStatus] = (TestStatus.PASSED,),
     chance: random.Random | None = None,
@@ -62,21 +73,26 @@ async def prove_controls(
     """The control set for these tests.
 
     Args:
-        tests: the tests that decide; the oracle passes them.
+        fail_to_pass: the tests that decide whether the task was solved; the oracle passes them.
+        pass_to_pass: those of the others that are controlled too.
         sources: the test files, by path, as they are given to a submission.
         run_oracle: runs the tests on the tree with the oracle applied.
         pairs: how many pairs of papers are wanted.
+        others: tests that must pass too and get no twins of their own; some may share the code of one that does.
         whole_step: the exit code of the test program decides too, so one paper of each pair has no alterations.
         passing: the statuses that count as a pass.
         chance: who cannot be predicted; the machine's source of randomness by default.
     """
     chance = chance or random.SystemRandom()
-    proof = _Proof(tests=tuple(tests), sources=sources, run_oracle=run_oracle, passing=tuple(passing))
+    tests = tuple(dict.fromkeys((*fail_to_pass, *pass_to_pass)))
+    rest = tuple(test for test in others if test not in set(tests))
+    proof = _Proof(tests=tests, others=rest, sources=sources, run_oracle=run_oracle, passing=tuple(passing))
     twins = await proof.find_twins()
     controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
     if not twins:
-        return ControlSet(uncontrolled=tuple(tests))
-    count = pair_count(len(twins), pairs)
+        return ControlSet(uncontrolled=tests)
+    deciding = frozenset(fail_to_pass)
+    count = pair_count(sum(not deciding.isdisjoint(twin.tests) for twin in twins), pairs)
     controls = ControlSet(
         twins=twins,
         tests=controlled,
@@ -100,11 +116,32 @@ def _with_pairs(controls: ControlSet, pairs: tuple[tuple[Paper, Paper], ...]) ->
     )
 
 
+def unproved_controls(
+    tests: Sequence[str], sources: Mapping[str, bytes], *, pairs: int, chance: random.Random | None = None
+) -> ControlSet:
+    """The control set of a task without an oracle: twins that contradict their originals by themselves."""
+    twins: list[Alteration] = []
+    for candidates in candidate_alterations(tests, sources).values():
+        fitting = (one for one in candidates if one.contradicts and not any(overlap(one, other) for other in twins))
+        twins += [one for one in [next(fitting, None)] if one is not None and one not in twins]
+    controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
+    return ControlSet(
+        twins=tuple(twins),
+        tests=controlled,
+        uncontrolled=tuple(test for test in tests if test not in set(controlled)),
+        pairs=whole_pairs(len(twins), pairs) if twins else (),
+        sizes=file_sizes(twins, sources, chance or random.SystemRandom()),
+        proved=False,
+        reason="" if twins else "the task has no oracle to prove altered tests with",
+    )
+
+
 @dataclass(slots=True)
 class _Proof:
     """The oracle's runs, of which there are not more than a bounded number."""
 
     tests: tuple[str, ...]
+    others: tuple[str, ...]
     sources: Mapping[str, bytes]
     run_oracle: RunPaper
     passing: tuple[TestStatus, ...]
@@ -113,7 +150,7 @@ class _Proof:
 
     async def find_twins(self) -> tuple[Alteration, ...]:
         """One twin that the oracle fails for as many tests as possible."""
-        candidates = candidate_alterations(self.tests, self.sources)
+        candidates = candidate_alterations(self.tests, self.sources, self.others)
         twins: list[Alteration] = []
         while self.runs < _MAX_RUNS:
             chosen = self._choose(candidates, twins)
@@ -175,7 +212,8 @@ class _Proof:
             run = await self._run_paper(controls, paper)
             altered = controls.altered_tests(paper)
             results = twin_results(controls, [(paper, run)], self.passing)
-            originals = (run.tests.get(test) in self.passing for test in self.tests if test not in altered)
+            every = (*self.tests, *self.others)
+            originals = (run.tests.get(test) in self.passing for test in every if test not in altered)
             if not run.complete or results.passed or results.lost or not all(originals):
                 return False
         return True

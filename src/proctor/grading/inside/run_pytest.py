@@ -32,8 +32,11 @@ def status_of(report: "Any") -> "str | None":
     return None
 
 
-def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
-    """A plugin that pytest reports to; the worst that it reports of a test is the test's status."""
+def make_plugin(pytest: "Any", reporter: "Any", started: "int", look: "Any" = os.stat) -> "Any":
+    """A plugin that pytest reports to; the worst that it reports of a test is the test's status.
+
+    `started` is a time of change, in nanoseconds, from before anything of the workspace ran.
+    """
     skipped = pytest.skip.Exception
     statuses = []  # type: list[str]
     functions = {}  # type: dict[int, Any]
@@ -44,6 +47,16 @@ def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
         # The last moment before code of the workspace runs; plugins have been loaded, and may have patched pytest.
         reporter.add_loaded_modules()
         yield
+
+    def pytest_plugin_registered(plugin: "Any") -> "None":
+        file = getattr(plugin, "__file__", None)
+        if isinstance(file, str) and os.path.basename(file) == "conftest.py":
+            try:
+                is_new = look(file).st_ctime_ns > started
+            except OSError:
+                is_new = True
+            if is_new:
+                reporter.tampered(file + ", while the tests were running")
 
     def pytest_collectreport(report: "Any") -> "None":
         if report.failed:
@@ -91,6 +104,7 @@ def make_plugin(pytest: "Any", reporter: "Any") -> "Any":
     plugin = type(sys)("proctor's reporter")
     for hook in (
         pytest_load_initial_conftests,
+        pytest_plugin_registered,
         pytest_collectreport,
         pytest_collection_finish,
         pytest_runtest_protocol,
@@ -140,7 +154,7 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
         arguments += ["-p", name]
     arguments += job["options"] + job["targets"]
     sys.argv[:] = [pytest.__file__] + arguments
-    plugin = make_plugin(pytest, report)
+    plugin = make_plugin(pytest, report, os.stat(os.path.join(private, job["config_name"])).st_ctime_ns)
     report.begin(open_workspace)
     code = int(pytest.main(arguments, plugins=[plugin]))
     if code in ENDED_EARLY:

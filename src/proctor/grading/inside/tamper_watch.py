@@ -18,12 +18,11 @@ FUNCTION = type(lambda: None)
 CODE = (FUNCTION, type(len), type, property, staticmethod, classmethod)
 ABSENT = object()
 MAX_PARTS = 20
-# Those of the builtins that decide how a test ends. `open`, `print` and their like are patched in all innocence.
-BUILTINS = (
-    "__build_class__ __import__ AssertionError BaseException Exception KeyboardInterrupt SystemExit all any bool "
-    "callable compile delattr dict eval exec getattr hasattr isinstance issubclass iter len list next object property "
-    "repr set setattr str super tuple type vars zip"
+# Builtins that are patched in all innocence: they speak to people, or load code. All others decide how a test ends.
+PATCHED_BUILTINS = (
+    "__import__ breakpoint compile copyright credits delattr eval exec exit help input license open print quit"
 ).split()
+BUILTINS = [name for name in vars(builtins) if name not in PATCHED_BUILTINS]
 # What loads the test modules decides what they are.
 IMPORT_MODULES = ("importlib", "_frozen_importlib", "_frozen_importlib_external", "_imp", "ast", "marshal")
 
@@ -53,6 +52,11 @@ def are_unchanged(parts: "list[Any]") -> "bool":
     )
 
 
+def hiding(names: "Any") -> "frozenset[str]":
+    """Those of a module's names that hide a builtin."""
+    return frozenset(name for name in BUILTINS if name in names)
+
+
 def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") -> "Any":
     """A watch over `packages`, of which the modules `patchers` patch the others by design.
 
@@ -65,7 +69,6 @@ def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") 
     classes = {}  # type: dict[type, Any]
     reported = set()  # type: set[str]
     clock = time.monotonic
-    tracers = [(name, getattr(sys, "get" + name), getattr(sys, "get" + name)()) for name in ("trace", "profile")]
     next_look = 0.0
 
     def remember(holder: "Any", place: "str", name: "str") -> "None":
@@ -111,9 +114,6 @@ def make_tamper_watch(packages: "tuple[str, ...]", patchers: "tuple[str, ...]") 
         for name, module in modules.items():
             if MODULES.get(name) is not module:
                 yield "sys.modules[" + name + "]"
-        for name, get, value in tracers:
-            if get() is not value:
-                yield "sys.set" + name
 
     def additions(kind: "type", names: "frozenset[str]") -> "list[str]":
         new = [(name, value) for name, value in list(vars(kind).items()) if name not in names]

@@ -4,7 +4,7 @@ It takes what it needs before anything of the workspace is imported: its functio
 builtins, and call `os.write` and the like through references of their own. Nothing that the workspace can reach leads
 to it: no class of it is used after the workspace is let in, and what it leaves in modules of others has a namespace
 of its own. It watches the test machinery for changes, and reports them. What hostile code can still do from
-inside the same interpreter is for the integrity audit to name.
+inside the same interpreter, it does to altered tests too (`grading.controls`).
 """
 
 import builtins
@@ -65,11 +65,10 @@ def make_emit(
     return emit
 
 
-def make_reporter(
-    emit: "Any", watch: "Any", audit_hook: "Any", watch_functions: "dict[str, Any]", leave: "Any"
-) -> "Any":
+def make_reporter(emit: "Any", watch: "Any", watch_functions: "dict[str, Any]", leave: "Any") -> "Any":
     """What a runner reports with: the tests found, then each one's start and finish."""
     function_parts, are_unchanged = watch_functions["function_parts"], watch_functions["are_unchanged"]
+    hiding = watch_functions["hiding"]
     tests = {}  # type: dict[str, Any]
     count = 0
     has_begun = has_broken = False
@@ -79,8 +78,6 @@ def make_reporter(
         nonlocal has_begun
         has_begun = True
         emit("ready")
-        if hasattr(sys, "addaudithook"):
-            sys.addaudithook(audit_hook.hook)
         open_workspace()
 
     def collect(test_id: "str", holder: "Any", name: "str") -> "None":
@@ -89,7 +86,7 @@ def make_reporter(
         count += 1
         function = getattr(holder, name, None)
         if isinstance(function, FUNCTION):
-            tests[test_id] = (holder, name, function, audit_hook.without_events(function_parts, function))
+            tests[test_id] = (holder, name, function, function_parts(function), hiding(function.__globals__))
         emit("collect", test_id)
 
     def collected() -> "None":
@@ -115,12 +112,14 @@ def make_reporter(
     def check(test_id: "str") -> "None":
         """A test that was exchanged since it was found is not the test that was asked for."""
         if test_id in tests:
-            holder, name, function, layered = tests[test_id]
-            if getattr(holder, name, None) is not function or not audit_hook.without_events(are_unchanged, layered):
+            holder, name, function, layered, hidden = tests[test_id]
+            if getattr(holder, name, None) is not function or not are_unchanged(layered):
                 tampered("the code of " + test_id)
+            if hiding(function.__globals__) - hidden:
+                tampered("the names around " + test_id)
 
     def report_changes() -> "None":
-        for name in audit_hook.without_events(watch.find_changes):
+        for name in watch.find_changes():
             tampered(name)
 
     def tampered(name: "str") -> "None":
@@ -146,8 +145,6 @@ def make_reporter(
     report.start, report.finish, report.tampered, report.stop, report.final = start, finish, tampered, stop, final
     report.is_begun, report.is_broken, report.watch_class = is_begun, is_broken, watch.add
     report.add_loaded_modules = watch.add_loaded_modules
-    report.without_events = audit_hook.without_events
-    report.tamper_event = lambda event, place: emit("tamper_event", event, place)
     return report
 
 
@@ -235,10 +232,7 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     os.environ.pop("PROCTOR_PRIVATE", None)
     runner, watching = exec_part(job["runner"]), exec_part(job["tamper_watch"])
     watch = watching["make_tamper_watch"](runner["WATCHED_PACKAGES"], runner["PATCHING_MODULES"])
-    audit_hook = exec_part(job["audit_hook"])["make_audit_hook"](
-        lambda event, place: emit("tamper_event", event, place), job["workdir"]
-    )
-    report = make_reporter(emit, watch, audit_hook, watching, leave)
+    report = make_reporter(emit, watch, watching, leave)
     job["without_globals"], job["exec_part"] = without_globals, exec_part
     ignore_workspace_bytecode(job["workdir"])
     try:

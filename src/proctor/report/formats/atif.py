@@ -117,4 +117,4 @@ def _imported_trials(files: list[Path], benchmark: str) -> Iterator[ExternalTria
             grade_seconds=0.0,
             categories={},
         )
-        yield ExternalTrial(result, {ATIF_FILE: file.read_bytes()})
+        yield ExternalTrial(result, {ATIF_FILE: read_bytes(file)})

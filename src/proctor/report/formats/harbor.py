@@ -20,6 +20,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record, read_bytes, read_record, to_json
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import RunConfig
+from proctor.core.user_files import parse_json, read_limited
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.report.formats.harbor_exceptions import CAUSES_BY_EXCEPTION
 from proctor.report.formats.harbor_job import (
@@ -255,12 +256,12 @@ def _verdict(folder: Path, trial: HarborTrial) -> Verdict | None:
 def _tests(file: Path) -> tuple[TestOutcome, ...]:
     """The tests that the verifier has listed; none if the list cannot be read, since the reward decides."""
     try:
-        tests = msgspec.json.decode(file.read_bytes())["results"]["tests"]
+        tests = parse_json(read_limited(file))["results"]["tests"]
         return tuple(
             TestOutcome(id=str(test["name"]), before=None, after=_TEST_STATUSES.get(test["status"], TestStatus.ERROR))
             for test in tests
         )
-    except (OSError, msgspec.DecodeError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError):
         return ()
 
 

@@ -4,7 +4,6 @@ Both are lines with a `message` of the Messages API. The stream has no count of 
 has, and is preferred where there is one. The agent can write into these lines, so nothing here trusts them.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import msgspec
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
 from proctor.core.trajectory import Lane, Step, ToolCall, Trajectory
+from proctor.core.user_files import parse_json, read_user_lines
 from proctor.report.trajectories.content_blocks import ToolResult, parse_assistant, parse_user
 
 
@@ -118,14 +118,13 @@ def read_stream(file: Path) -> StreamTrajectoryBuilder:
     """
     stream = StreamTrajectoryBuilder()
     try:
-        with file.open("rb") as lines:
-            for line in lines:
-                try:
-                    event = json.loads(line)
-                except (ValueError, RecursionError):
-                    continue
-                if isinstance(event, dict):
-                    stream.add_event(event)
+        for line in read_user_lines(file, "the stream"):
+            try:
+                event = parse_json(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                stream.add_event(event)
     except OSError as error:
         raise InvalidData(f"cannot read the stream: {error.strerror}", where=file) from error
     return stream

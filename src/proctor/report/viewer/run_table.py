@@ -12,7 +12,7 @@ from proctor.analysis.intervals import clustered_rate
 from proctor.analysis.observation import Observation
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.record import Record, from_json, read_record
+from proctor.core.record import Record, from_json, read_bytes, read_record
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.results import RunStore
 
@@ -349,8 +349,8 @@ _DECODE_ENTRY: Final = msgspec.json.Decoder(JournalEntry).decode
 
 def _read(file: Path) -> Observation:
     try:
-        return _DECODE_RESULT(file.read_bytes())
-    except (OSError, msgspec.DecodeError):
+        return _DECODE_RESULT(read_bytes(file))
+    except (InvalidData, msgspec.DecodeError, RecursionError):
         return read_record(file, Observation)  # an older version, or an error that names the file
 
 

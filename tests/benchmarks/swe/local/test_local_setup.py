@@ -62,7 +62,7 @@ async def test_a_conftest_that_reports_passes_fools_the_official_grader_and_not_
     verdict = (await graded(world, CHEAT, tmp_path)).verdict
     assert (verdict.official, verdict.status, verdict.cause) == (Status.RESOLVED, Status.UNRESOLVED, Cause.TAMPERED)
     assert {finding.path for finding in verdict.findings} == {"conftest.py"}
-    assert "conftest" in {finding.code for finding in verdict.findings}
+    assert "test-machinery" in {finding.code for finding in verdict.findings}
 
 
 async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(world: World, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.task import RepositorySource
+from proctor.core.user_files import parse_toml, read_limited
 from proctor.environments import provider as find_provider
 from proctor.results.cache import cache_key
 from proctor.workspaces import base_of, check_out
@@ -180,7 +180,7 @@ def _commit_date(checkout: Path, commit: str) -> str:
 def _build_requires(tree: Path) -> tuple[str, ...]:
     """What the project's build needs, by its own declaration."""
     try:
-        document = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))
+        document = parse_toml(read_limited(tree / "pyproject.toml").decode("utf-8"))
     except (OSError, ValueError):
         return ()
     requires = document.get("build-system", {}).get("requires", [])

@@ -8,13 +8,11 @@ what the interpreter needs, which any interpreter has, and libraries, which whee
 import re
 from typing import Any, Final
 
-import yaml
-
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.user_files import parse_yaml
 
 # The same loader in C is ten times as fast, and there are thousands of these files.
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)={1,2}(?P<version>[^=\s]+)(?:=(?P<build>\S+))?")
 _PYTHON_BUILD: Final = re.compile(r"(^|_|-|cpu|cuda)py(\d|_|h|g|$)")
 _TOOLS: Final = ("pip", "setuptools", "wheel")
@@ -70,9 +68,9 @@ def read_pins(text: str, *, where: object) -> Pins:
         InvalidData: it is none, or names no interpreter.
     """
     try:
-        document: Any = yaml.load(text, _LOADER)  # noqa: S506 - it is the safe one
-    except yaml.YAMLError as error:
-        raise InvalidData(f"its environment is no YAML: {' '.join(str(error).split())}", where=where) from error
+        document: Any = parse_yaml(text)
+    except ValueError as error:
+        raise InvalidData(f"its environment is no YAML: {error}", where=where) from error
     entries = document.get("dependencies") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise InvalidData("its environment lists no dependencies", where=where)

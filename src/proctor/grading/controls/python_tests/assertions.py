@@ -2,76 +2,31 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import AlterationKind, Edit
+from proctor.grading.controls.python_tests.assertion_names import (
+    ASSERTS,
+    CALLED_WITH,
+    CLOSE,
+    FALSE,
+    METHODS_ONLY,
+    NO_LITERAL,
+    OPPOSITES,
+    RAISES,
+    SIDES,
+    TRUE,
+    UNCHANGEABLE,
+)
+from proctor.grading.controls.python_tests.computed import shift
 from proctor.grading.controls.python_tests.exceptions import other_exception
-from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role
-from proctor.grading.controls.python_tests.literals import Use, change_literal
+from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role, ends
+from proctor.grading.controls.python_tests.literals import Use
 from proctor.grading.controls.python_tests.scope import Scope
-from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line
+from proctor.grading.controls.python_tests.source import Function, PythonSource
 from proctor.grading.controls.python_tests.statements import Certainty, Step, callee, steps
 
-_FLIPPED: Final = {
-    "assertEqual": "assertNotEqual",
-    "assertIs": "assertIsNot",
-    "assertIsNone": "assertIsNotNone",
-    "assertIn": "assertNotIn",
-    "assertIsInstance": "assertNotIsInstance",
-    "assertAlmostEqual": "assertNotAlmostEqual",
-    "assertRegex": "assertNotRegex",
-    "assertGreater": "assertLessEqual",
-    "assertLess": "assertGreaterEqual",
-    "assertTrue": "assertFalse",
-    "assertStartsWith": "assertNotStartsWith",
-    "assertEndsWith": "assertNotEndsWith",
-    "assertHasAttr": "assertNotHasAttr",
-    "assertContains": "assertNotContains",
-    "assertTemplateUsed": "assertTemplateNotUsed",
-    "assertHTMLEqual": "assertHTMLNotEqual",
-    "assertXMLEqual": "assertXMLNotEqual",
-    "assertJSONEqual": "assertJSONNotEqual",
-    "assertQuerySetEqual": "assertNotEqual",
-    "assert_called": "assert_not_called",
-    "assert_true": "assert_false",
-    "assert_equal": "assert_not_equal",
-    "assert_in": "assert_not_in",
-    "assert_is": "assert_is_not",
-    "assert_is_none": "assert_is_not_none",
-}
-_ONE_WAY: Final = {
-    "assertEquals": "assertNotEqual",
-    "assertListEqual": "assertNotEqual",
-    "assertTupleEqual": "assertNotEqual",
-    "assertDictEqual": "assertNotEqual",
-    "assertSetEqual": "assertNotEqual",
-    "assertSequenceEqual": "assertNotEqual",
-    "assertMultiLineEqual": "assertNotEqual",
-    "assertAlmostEquals": "assertNotAlmostEqual",
-    "assertRegexpMatches": "assertNotRegex",
-    "assertLessEqual": "assertGreater",
-    "assertGreaterEqual": "assertLess",
-    "assert_": "assertFalse",
-    "assert_called_once": "assert_not_called",
-    "failUnless": "assertFalse",
-    "failIf": "assertTrue",
-}
-OPPOSITES: Final = {**{there: here for here, there in _FLIPPED.items()}, **_FLIPPED, **_ONE_WAY}
-# nose's and numpy's functions of these names have no opposite in the same module.
-_METHODS_ONLY: Final = frozenset(name for name in OPPOSITES if "_" in name and not name.startswith("assert_called"))
-
-_TRUE: Final = frozenset({"assertTrue", "assert_", "failUnless", "ok_", "assert_true"})
-_FALSE: Final = frozenset({"assertFalse", "failIf", "assert_false", "assertIsNone", "assertIsNotNone"})
-_UNCHANGEABLE: Final = re.compile(
-    r"^assert_?(?:Is)?_?Not|NotEqual|NotIn|not_equal|not_in|Not(?:Contains|Used)|^assert(?:Greater|Less)", re.IGNORECASE
-)
-_RAISES: Final = re.compile(r"^(?:assert_?)?(?:raises|warns)(?:_?(?:regexp?|message))?$", re.IGNORECASE)
-_CLOSE: Final = re.compile(r"almost|close|approx|within|delta", re.IGNORECASE)
-_SIDES: Final = re.compile(r"equals?$|equal_|^eq_?$|^eq|same|identical|close|^assert_?is$", re.IGNORECASE)
-_ASSERTS: Final = re.compile(
-    r"^_*(?:assert|check|verify|expect|ensure|should|must|eq_?$|ok_$|compare|validate)", re.IGNORECASE
-)
 _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
@@ -85,14 +40,15 @@ _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.IsNot: (r"is\s+not", "is"),
 }
 _NEEDS_BRACKETS: Final = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.Starred)
-_CALLED_WITH: Final = frozenset(
-    {"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with"}
-)
 _SHORT: Final = 3
+_MAX_TOGETHER: Final = 8
 
 
 class Proposal(NamedTuple):
-    """One change of an assertion. A smaller `rank` is less conspicuous, and likelier to be failed by a right program."""
+    """One change of an assertion. A smaller `rank` is less conspicuous, and likelier to be failed by a right program.
+
+    `shown` are the edits of the assertion itself, for the evidence, where `edits` make them in a copy of it.
+    """
 
     rank: int
     kind: AlterationKind
@@ -100,9 +56,12 @@ class Proposal(NamedTuple):
     edits: tuple[Edit, ...]
     first_line: int
     last_line: int
+    shown: tuple[Edit, ...]
 
 
-class _Draft(NamedTuple):
+class Draft(NamedTuple):
+    """A change, of an assertion that is still to be named."""
+
     rank: int
     kind: AlterationKind
     edits: tuple[Edit, ...]
@@ -114,16 +73,23 @@ _EXCEPTION_RANK: Final = 2
 _BOOLEAN_RANK: Final = 3
 _COMPARISON_RANK: Final = 4
 _REPLACED_RANK: Final = 5
-_GIVEN_RANK: Final = 6
+GIVEN_RANK: Final = 6
 STATEMENT_RANK: Final = 9
-_RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Role.GIVEN: _GIVEN_RANK}
+_RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Role.GIVEN: GIVEN_RANK}
 
 
 class Assertions:
     """The assertions of one function."""
 
-    def __init__(self, source: PythonSource, function: Function, constants: dict[str, ast.expr]) -> None:
+    def __init__(
+        self,
+        source: PythonSource,
+        function: Function,
+        constants: dict[str, ast.expr],
+        is_helper: Callable[[ast.Call], bool],
+    ) -> None:
         self._source = source
+        self._is_helper = is_helper
         self.steps = steps(function)
         self.scope = Scope(function, constants)
         self._expectations = Expectations(source, self.scope, _names_given(self.steps))
@@ -131,81 +97,83 @@ class Assertions:
     def proposals(self) -> Iterator[Proposal]:
         for step in self.steps:
             for draft in self._of_step(step.node):
-                yield Proposal(draft.rank, draft.kind, step.certainty, draft.edits, step.node.lineno, step.last_line)
+                yield proposal(draft, step)
 
     def expected_parameters(self) -> list[str]:
-        """The parameters that an assertion of this function compares with: what a caller's argument for them expects."""
+        """The parameters that an assertion of this function compares with: a caller's argument is what is expected."""
         found: list[str] = []
         for step in self.steps:
             for node in ast.walk(step.node) if isinstance(step.node, ast.Assert | ast.Expr) else ():
                 match node:
                     case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.In()], comparators=[right]):
                         found += self._expectations.parameters(left, right)
-                    case ast.Call(args=[left, *rest]) if _ASSERTS.match(callee(node)):
-                        found += self._expectations.parameters(left, rest[0] if rest else None)
+                    case ast.Call(args=[left, right, *_]) if ASSERTS.match(callee(node)):
+                        found += self._expectations.parameters(left, right)
         return list(dict.fromkeys(found))
 
-    def of_argument(self, argument: ast.expr) -> list[_Draft]:
+    def of_argument(self, argument: ast.expr) -> list[Draft]:
         """Changes of an argument that is expected by the function that gets it."""
-        return self._literals(self._expectations.changes(argument)[:2], role=Role.EXPECTED)
+        return self._literals(self._expectations.changes(argument)[:2])
 
-    def _of_step(self, node: ast.stmt) -> Iterator[_Draft]:
+    def _of_step(self, node: ast.stmt) -> Iterator[Draft]:
         match node:
-            case ast.Assert(test=test):
+            case ast.Assert(test=test) if not isinstance(test, ast.Constant):
                 yield from self._made_false(test)
             case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
                 yield from self._of_call(call)
-            case ast.Assign(value=ast.Call() as call) if _RAISES.match(callee(call)):
+            case ast.Assign(value=ast.Call() as call) if RAISES.match(callee(call)):
                 yield from self._of_call(call)
             case ast.With(items=items) | ast.AsyncWith(items=items):
-                for item in items:
-                    if isinstance(item.context_expr, ast.Call):
-                        yield from self._of_call(item.context_expr)
+                for call in (item.context_expr for item in items if isinstance(item.context_expr, ast.Call)):
+                    yield from self._of_call(call)
             case ast.If(test=test, body=[*_, last]) if _fails(last):
                 yield from self._made_true(test)
             case ast.Try(handlers=handlers):
                 for handler in handlers:
-                    if handler.type is not None and not _fails(handler.body[-1]):
-                        yield self._other_type(handler.type)
+                    yield from self._of_handler(node, handler)
 
-    def _of_call(self, call: ast.Call) -> Iterator[_Draft]:
+    def _of_handler(self, node: ast.Try, handler: ast.ExceptHandler) -> Iterator[Draft]:
+        """A handler expects its exception where the test fails without it."""
+        if handler.type is None or _fails(handler.body[-1]):
+            return
+        leaves = isinstance(handler.body[-1], ast.Continue | ast.Return | ast.Break)
+        expects = leaves or any(_fails(one) for one in [*node.body[-1:], *node.orelse[-1:]])
+        yield self._other_type(handler.type)._replace(rank=_EXCEPTION_RANK if expects else GIVEN_RANK)
+
+    def _of_call(self, call: ast.Call) -> Iterator[Draft]:
         name = self._name(call)
-        if _RAISES.match(name):
+        if RAISES.match(name):
             yield from self._of_raises(call, name)
-        elif name in _CALLED_WITH or name == "assert_has_calls":
+        elif name in CALLED_WITH or name == "assert_has_calls":
             yield from self._of_called_with(call, name)
-        elif name in _TRUE and call.args:
+        elif name in TRUE and call.args:
             yield from self._made_false(call.args[0], negate=False)
         elif name in {"assertIn", "assert_in"} and len(call.args) > 1:
             yield from self._contained(call.args[0], call.args[1])
-        elif name in _FALSE or _UNCHANGEABLE.search(name):
+        elif name in NO_LITERAL or UNCHANGEABLE.search(name):
             pass
         elif _is_regex(name):
             yield from self._of_pattern(call.args[1] if len(call.args) > 1 else None)
-        elif _SIDES.search(name) and len(call.args) > 1:
-            yield from self._of_sides(call.args[0], call.args[1], Use.CLOSE if _CLOSE.search(name) else Use.EXACT)
-        elif _ASSERTS.match(name):
+        elif SIDES.search(name) and len(call.args) > 1:
+            yield from self._of_sides(call.args[0], call.args[1], Use.CLOSE if CLOSE.search(name) else Use.EXACT)
+        elif ASSERTS.match(name):
             yield from self._of_unknown(call)
         yield from self._flipped(call, name)
 
-    def _flipped(self, call: ast.Call, name: str) -> Iterator[_Draft]:
-        other = OPPOSITES.get(name)
-        direct = callee(call) == name
-        if other is not None and direct and (isinstance(call.func, ast.Attribute) or name.startswith("assert_called")):
-            if name in _METHODS_ONLY and not _is_self(call.func):
-                return
-            end = self._source.end(call.func)
-            boolean = name in _TRUE or name in {"assertFalse", "failIf", "assert_false"}
+    def _flipped(self, call: ast.Call, name: str) -> Iterator[Draft]:
+        other = _opposite(call, name)
+        end = self._source.end(call.func)
+        if other is not None:
+            boolean = name in TRUE or name in FALSE
             kind = AlterationKind.BOOLEAN if boolean else AlterationKind.COMPARISON
             edit = Edit(start=end - len(name.encode()), end=end, text=other)
-            yield _Draft(_BOOLEAN_RANK if boolean else _COMPARISON_RANK, kind, (edit,))
-        elif name in _CALLED_WITH:
+            yield Draft(_BOOLEAN_RANK if boolean else _COMPARISON_RANK, kind, (edit,))
+        elif name in CALLED_WITH and not call.keywords:
             end = self._source.end(call) - 1
             before = self._source.text(self._source.start(call), end).rstrip()
             text = "None" if before.endswith(("(", ",")) else ", None"
-            if not call.keywords:
-                yield _Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
-        elif _SIDES.search(name) and len(call.args) > 1 and other is None and not _UNCHANGEABLE.search(name):
+            yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
+        elif SIDES.search(name) and len(call.args) > 1 and not UNCHANGEABLE.search(name):
             yield self._replaced(call.args[1], "None")
 
     def _name(self, call: ast.Call) -> str:
@@ -216,7 +184,7 @@ class Assertions:
                 return value.attr
         return callee(call)
 
-    def _of_raises(self, call: ast.Call, name: str) -> Iterator[_Draft]:
+    def _of_raises(self, call: ast.Call, name: str) -> Iterator[Draft]:
         expected = (
             call.args[0]
             if call.args
@@ -234,12 +202,12 @@ class Assertions:
         if expected is not None:
             yield self._other_type(expected, warning="warn" in name.lower())
 
-    def _other_type(self, expected: ast.expr, *, warning: bool = False) -> _Draft:
+    def _other_type(self, expected: ast.expr, *, warning: bool = False) -> Draft:
         start, end = self._source.start(expected), self._source.end(expected)
         other = other_exception(expected, self._source.text(start, end), warning=warning)
-        return _Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
+        return Draft(_EXCEPTION_RANK, AlterationKind.EXCEPTION, (Edit(start=start, end=end, text=other),))
 
-    def _of_pattern(self, pattern: ast.expr | None) -> Iterator[_Draft]:
+    def _of_pattern(self, pattern: ast.expr | None) -> Iterator[Draft]:
         if pattern is None:
             return
         if isinstance(pattern, ast.Call) and callee(pattern) == "escape" and pattern.args:
@@ -247,24 +215,40 @@ class Assertions:
         else:
             yield from self._literals(self._expectations.changes(pattern, Use.PATTERN)[:1])
 
-    def _of_called_with(self, call: ast.Call, name: str) -> Iterator[_Draft]:
+    def _of_called_with(self, call: ast.Call, name: str) -> Iterator[Draft]:
         arguments = [*call.args, *(word.value for word in call.keywords)]
         for argument in reversed(arguments[:1] if name == "assert_has_calls" else arguments):
             yield from self._literals(self._expectations.changes(argument)[:1])
 
-    def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[_Draft]:
-        yield from self._literals(self._expectations.of_sides(left, right, use))
+    def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[Draft]:
+        changes = self._expectations.of_sides(left, right, use)
+        expected = [change for change in changes if change.role < Role.GIVEN]
+        yield from self._literals(ends(changes))
+        if 1 < len(expected) <= _MAX_TOGETHER:
+            yield from self._together(expected)
+        if not expected and (text := shift(self._source, left, right)) is not None:
+            yield Draft(_BUILT_RANK, AlterationKind.LITERAL, (text,))
 
-    def _of_unknown(self, call: ast.Call) -> Iterator[_Draft]:
+    def _together(self, changes: Sequence[Change]) -> Iterator[Draft]:
+        """All changes at once: cases of a parametrised test may each compare with another of the literals."""
+        edits = tuple(sorted({change.edit for change in changes}, key=lambda edit: edit.start))
+        before = sorted(self._source.text(edit.start, edit.end) for edit in edits)
+        # The same literals in another order may be the same value.
+        if before != sorted(edit.text for edit in edits):
+            yield Draft(_RANK_OF_ROLE[changes[0].role], AlterationKind.LITERAL, edits)
+
+    def _of_unknown(self, call: ast.Call) -> Iterator[Draft]:
         """An assertion with a rule of its own: any literal may be what it expects."""
         arguments = [*call.args, *(word.value for word in call.keywords if word.arg not in {"msg", "msg_prefix"})]
+        # What a helper of the file expects is read from its own code.
+        role = Role.GIVEN if self._is_helper(call) else Role.BUILT
         for argument in reversed(arguments):
             for change in self._expectations.changes(argument)[:1]:
-                yield from self._literals([change._replace(role=max(change.role, Role.BUILT))])
-        if len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
+                yield from self._literals([change._replace(role=max(change.role, role))])
+        if role is Role.BUILT and len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
             yield self._replaced(call.args[-1], "None")
 
-    def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[_Draft]:
+    def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[Draft]:
         """`item in container`: another item, where it is not so short that the container may hold it too."""
         if isinstance(container, ast.List | ast.Tuple | ast.Set | ast.Dict | ast.Constant):
             return
@@ -272,12 +256,13 @@ class Assertions:
             short = isinstance(item, ast.Constant) and len(str(item.value)) < _SHORT
             yield from self._literals([change._replace(role=Role.GIVEN if short else change.role)])
 
-    def _made_false(self, test: ast.expr, *, negate: bool = True) -> Iterator[_Draft]:
+    def _made_false(self, test: ast.expr, *, negate: bool = True) -> Iterator[Draft]:
         """Changes that make an expression false that is true."""
         match test:
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 yield from self._of_comparison(left, op, right)
                 yield from self._other_operator(left, op, right)
+                negate = False
             case ast.Compare(comparators=[*_, right]) if all(isinstance(op, ast.Eq) for op in test.ops):
                 yield from self._of_sides(test.left, right)
             case ast.BoolOp(op=ast.And(), values=values):
@@ -291,7 +276,7 @@ class Assertions:
         if negate:
             yield self._negated(test)
 
-    def _made_true(self, test: ast.expr) -> Iterator[_Draft]:
+    def _made_true(self, test: ast.expr) -> Iterator[Draft]:
         """Changes that make an expression true that is false."""
         match test:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -301,7 +286,7 @@ class Assertions:
             case _:
                 yield self._negated(test)
 
-    def _of_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[_Draft]:
+    def _of_comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[Draft]:
         match op:
             case ast.Eq():
                 yield from self._of_sides(left, right)
@@ -310,7 +295,7 @@ class Assertions:
             case ast.In():
                 yield from self._contained(left, right)
 
-    def _of_predicate(self, call: ast.Call) -> Iterator[_Draft]:
+    def _of_predicate(self, call: ast.Call) -> Iterator[Draft]:
         """A call that must be true: what it compares with, where its name says that it compares."""
         name = callee(call)
         match call:
@@ -327,7 +312,7 @@ class Assertions:
             case ast.Call(args=[pattern, _, *_]) if name in {"match", "search", "fullmatch"}:
                 yield from self._of_pattern(pattern)
 
-    def _other_operator(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[_Draft]:
+    def _other_operator(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Iterator[Draft]:
         pattern, other = _OPERATORS[type(op)]
         start, end = self._source.end(left), self._source.start(right)
         gap = re.sub(r"#[^\r\n]*", lambda comment: " " * len(comment.group().encode()), self._source.text(start, end))
@@ -335,9 +320,9 @@ class Assertions:
         if found is not None:
             first, last = (start + len(gap[:place].encode()) for place in found.span())
             edit = Edit(start=first, end=last, text=other)
-            yield _Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (edit,))
+            yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (edit,))
 
-    def _negated(self, test: ast.expr) -> _Draft:
+    def _negated(self, test: ast.expr) -> Draft:
         start, end = self._source.start(test), self._source.end(test)
         before = " " if self._source.bytes[start - 1 : start].isalnum() else ""
         if isinstance(test, _NEEDS_BRACKETS):
@@ -347,25 +332,31 @@ class Assertions:
             )
         else:
             edits = (Edit(start=start, end=start, text=f"{before}not "),)
-        return _Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, edits)
+        return Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, edits)
 
-    def _without_not(self, test: ast.expr, operand: ast.expr) -> _Draft:
+    def _without_not(self, test: ast.expr, operand: ast.expr) -> Draft:
         start = self._source.start(test)
         end = start + len("not")
         if self._source.bytes[end : end + 1] == b" " and self._source.start(operand) > end:
             end += 1
-        return _Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, (Edit(start=start, end=end, text=""),))
+        return Draft(_BOOLEAN_RANK, AlterationKind.BOOLEAN, (Edit(start=start, end=end, text=""),))
 
-    def _replaced(self, node: ast.expr, text: str) -> _Draft:
+    def _replaced(self, node: ast.expr, text: str) -> Draft:
         edit = Edit(start=self._source.start(node), end=self._source.end(node), text=text)
-        return _Draft(_REPLACED_RANK, AlterationKind.LITERAL, (edit,))
+        return Draft(_REPLACED_RANK, AlterationKind.LITERAL, (edit,))
 
     @staticmethod
-    def _literals(changes: Sequence[Change], role: Role | None = None) -> list[_Draft]:
+    def _literals(changes: Sequence[Change], role: Role | None = None) -> list[Draft]:
         return [
-            _Draft(_RANK_OF_ROLE[change.role if role is None else role], AlterationKind.LITERAL, (change.edit,))
+            Draft(_RANK_OF_ROLE[change.role if role is None else role], AlterationKind.LITERAL, (change.edit,))
             for change in changes
         ]
+
+
+def proposal(draft: Draft, step: Step) -> Proposal:
+    return Proposal(
+        draft.rank, draft.kind, step.certainty, draft.edits, step.node.lineno, step.last_line, shown=draft.edits
+    )
 
 
 def is_assertion(node: ast.stmt) -> bool:
@@ -373,7 +364,7 @@ def is_assertion(node: ast.stmt) -> bool:
         case ast.Assert():
             return True
         case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
-            return _ASSERTS.match(callee(call)) is not None
+            return ASSERTS.match(callee(call)) is not None
         case _:
             return False
 
@@ -390,18 +381,24 @@ def _names_given(all_steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _own_parts(node: ast.stmt) -> list[ast.expr]:
-    """The expressions of a statement that are not those of an assertion, of a loop's items, or of its inner statements."""
+    """The expressions of a statement itself that are not those of an assertion, or of a loop's items."""
     if is_assertion(node) or isinstance(node, ast.For | ast.AsyncFor):
         return []
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)] + [
         item.context_expr
         for item in getattr(node, "items", ())
-        if not (isinstance(item.context_expr, ast.Call) and _ASSERTS.match(callee(item.context_expr)))
+        if not (isinstance(item.context_expr, ast.Call) and ASSERTS.match(callee(item.context_expr)))
     ]
 
 
 def _is_regex(name: str) -> bool:
     return re.search(r"regexp?(?:matches)?$", name, re.IGNORECASE) is not None
+
+
+def _opposite(call: ast.Call, name: str) -> str | None:
+    """The method that asserts the opposite, where the call names one itself and its object has the other."""
+    named = isinstance(call.func, ast.Attribute) and call.func.attr == name
+    return OPPOSITES.get(name) if named and (name not in METHODS_ONLY or _is_self(call.func)) else None
 
 
 def _is_self(function: ast.expr) -> bool:
@@ -410,7 +407,7 @@ def _is_self(function: ast.expr) -> bool:
 
 def _fails(node: ast.stmt) -> bool:
     match node:
-        case ast.Raise():
+        case ast.Raise() | ast.Assert(test=ast.Constant()):
             return True
         case ast.Expr(value=ast.Call() as call):
             return callee(call) == "fail"

@@ -12,14 +12,28 @@ from proctor.grading.controls.python_tests.source import PythonSource
 
 # Arguments that say how to compare, or what to print.
 _MANNERS: Final = frozenset(
-    "rel abs rtol atol rel_tol abs_tol tol delta places decimal significant msg msg_prefix err_msg verbose message nan_ok "
-    "equal_nan nulp maxulp check_dtype check_names strict_nan exact check_exact obj".split()
+    {"rel", "abs", "rtol", "atol", "rel_tol", "abs_tol", "tol", "delta", "places", "decimal", "significant", "exact"}
+    | {"msg", "msg_prefix", "err_msg", "message", "verbose", "nan_ok", "equal_nan", "nulp", "maxulp", "obj"}
+    | {"check_dtype", "check_names", "check_exact"}
 )
 # Functions that make a value out of literals, rather than being what is tested.
 _MAKERS: Final = frozenset(
-    "approx array asarray bytearray bytes chr complex date datetime dedent dict encode fromhex frozenset int float "
-    "format join list mappingproxy namedtuple ones ordereddict range replace repeat set sorted str time timedelta "
-    "timestamp tuple zeros ANY call param mark_safe Path PurePath".split()
+    {"bytearray", "bytes", "chr", "complex", "dict", "float", "frozenset", "int", "list", "range", "set", "sorted"}
+    | {
+        "str",
+        "tuple",
+        "approx",
+        "array",
+        "asarray",
+        "call",
+        "date",
+        "datetime",
+        "dedent",
+        "encode",
+        "format",
+        "fromhex",
+    }
+    | {"join", "mark_safe", "ones", "param", "repeat", "replace", "time", "timedelta", "zeros"}
 )
 
 
@@ -46,10 +60,11 @@ class Expectations:
         self._names_given = names_given
 
     def of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> list[Change]:
-        """Changes of the side that is the expected one; of what is given, where no side is."""
+        """Changes of the side that is the expected one; of what is given, where no side is. The likeliest alone."""
         sides = [(self.changes(right, use, others=left), right), (self.changes(left, use, others=right), left)]
         found = min(sides, key=lambda side: min((change.role for change in side[0]), default=Role.NONE))[0]
-        return _ends(found)
+        best = min((change.role for change in found), default=Role.NONE)
+        return [change for change in found if change.role == best]
 
     def changes(self, side: ast.expr, use: Use = Use.EXACT, *, others: ast.expr | None = None) -> list[Change]:
         """Changes of the literals of an expression, the last literal first."""
@@ -71,26 +86,29 @@ class Expectations:
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
             value = self._scope.value(node.id, node.lineno)
-            if value is None:
+            given = node.id in self._names_given and not _is_named_expected(node.id)
+            # A change of what is on both sides, or is given to the program too, may change nothing.
+            if value is None or given or node.id in compared:
                 continue
-            given = node.id in compared or (node.id in self._names_given and not _is_named_expected(node.id))
-            role = Role.GIVEN if given else max(_role(side), _role(value))
+            role = max(_role(side), _role(value))
             edits = [change_literal(self._source, literal, use) for literal in _literals(value)]
             found += [Change(role, edit) for edit in reversed(edits) if edit is not None]
         return found
 
-    def parameters(self, left: ast.expr, right: ast.expr | None) -> Iterator[str]:
-        """The parameters of the function that are an expected value, the likelier first."""
+    def parameters(self, left: ast.expr, right: ast.expr) -> Iterator[str]:
+        """The parameters of the function that are an expected value or that it is built from, the likelier first."""
         for side in (right, left):
-            if isinstance(side, ast.Name) and side.id in self._scope.parameters:
-                yield side.id
+            if isinstance(side, ast.Name):
+                value = self._scope.value(side.id, side.lineno)
+                built = value if value is not None and _role(value) < Role.GIVEN else side
+                for node in ast.walk(built):
+                    if isinstance(node, ast.Name) and node.id in self._scope.parameters:
+                        yield node.id
 
 
-def _ends(changes: Sequence[Change]) -> list[Change]:
-    """The first and the last of the changes with the best role."""
-    best = min((change.role for change in changes), default=Role.NONE)
-    found = [change for change in changes if change.role == best]
-    return found[:1] + found[-1:] if len(found) > 1 else found
+def ends(changes: Sequence[Change]) -> list[Change]:
+    """The first and the last of some changes."""
+    return [*changes[:1], *changes[-1:]] if len(changes) > 1 else list(changes)
 
 
 def _role(side: ast.expr) -> Role:
@@ -99,7 +117,7 @@ def _role(side: ast.expr) -> Role:
             name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
             # `"…".format(x)` and `textwrap.dedent("…")` build a value; `parse("…")` is what is tested.
             return Role.BUILT if name in _MAKERS or name[:1].isupper() else Role.GIVEN
-        case ast.Await() | ast.Lambda():
+        case ast.Await() | ast.Lambda() | ast.Compare() | ast.BoolOp():
             return Role.GIVEN
         case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
             return max(_role(value), Role.BUILT)
@@ -121,31 +139,30 @@ def _literals(side: ast.expr) -> list[ast.expr]:
 def _values(node: ast.expr) -> Iterator[ast.expr]:
     match node:
         case ast.Constant(value=value):
-            if value is not Ellipsis:
-                yield node
+            yield from [node] if value is not Ellipsis else []
         case ast.JoinedStr() | ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
             yield node
         case ast.Call(func=ast.Name(id="set" | "list"), args=[], keywords=[]):
             yield node
-        case ast.Dict(values=values):
-            for value in values:
-                yield from _values(value)
-        case ast.Call():
-            if isinstance(node.func, ast.Attribute):
-                yield from _values(node.func.value)
-            for argument in node.args:
-                yield from _values(argument)
-            for keyword in node.keywords:
-                if keyword.arg not in _MANNERS:
-                    yield from _values(keyword.value)
-        case ast.Subscript(value=value) | ast.Attribute(value=value):
-            yield from _values(value)
         case _:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    yield from _values(child)
-                elif isinstance(child, ast.comprehension):
-                    yield from _values(child.iter)
+            for part in _parts_with_values(node):
+                yield from _values(part)
+
+
+def _parts_with_values(node: ast.expr) -> list[ast.expr]:
+    """The parts of an expression whose literals make its value. What a subscript or a key is, selects."""
+    match node:
+        case ast.Dict(values=values):
+            return values
+        case ast.Call(func=function, args=arguments, keywords=keywords):
+            called_on = [function.value] if isinstance(function, ast.Attribute) and function.attr != "join" else []
+            return [*called_on, *arguments, *(word.value for word in keywords if word.arg not in _MANNERS)]
+        case ast.Subscript(value=value) | ast.Attribute(value=value):
+            return [value]
+        case ast.ListComp(generators=loops) | ast.SetComp(generators=loops) | ast.GeneratorExp(generators=loops):
+            return [node.elt, *(loop.iter for loop in loops)]
+        case _:
+            return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
 
 def _keys(side: ast.expr) -> Iterator[ast.expr]:
@@ -161,4 +178,4 @@ def _is_close(side: ast.expr) -> bool:
 
 
 def _is_named_expected(name: str) -> bool:
-    return any(word in name.lower() for word in ("expect", "want", "desired", "correct", "answer", "wanted"))
+    return any(word in name.lower() for word in ("expect", "want", "desired", "correct", "answer"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import Edit
-from proctor.grading.controls.python_tests.assertions import Assertions, Proposal
+from proctor.grading.controls.python_tests.assertions import Assertions, Proposal, proposal
 from proctor.grading.controls.python_tests.ids import Definitions
 from proctor.grading.controls.python_tests.scope import constants_of_one_user
 from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line
@@ -21,54 +21,69 @@ class _Helper(NamedTuple):
     owner: ast.ClassDef | None
 
 
+class _HelperCall(NamedTuple):
+    step: Step
+    call: ast.Call
+    helper: _Helper
+
+
 class ProposalFinder:
     """The proposals for the tests of one file, those in helpers included."""
 
     def __init__(self, source: PythonSource, definitions: Definitions) -> None:
         self._source = source
         self._definitions = definitions
-        self._constants = constants_of_one_user(source.tree)
-        self._assertions: dict[int, Assertions] = {}
+        self._constants = constants_of_one_user(source)
+        self._assertions: dict[tuple[int, int], Assertions] = {}
         self._helper_proposals: dict[tuple[int, int, int], list[Proposal]] = {}
         self._words = set(re.findall(r"\w+", source.bytes.decode()))
         self._copies = 0
 
     def proposals(self, function: Function, owner: ast.ClassDef | None, depth: int = 0) -> list[Proposal]:
         """Proposals for a function that is called through this class."""
-        assertions = self.assertions(function)
+        assertions = self._assertions_of(function, owner)
         found = list(assertions.proposals())
         if depth < _MAX_DEPTH:
-            for step in assertions.steps:
-                for call in _calls(step.node):
-                    helper = self._helper(call, owner)
-                    if helper is not None and helper.function is not function:
-                        found += self._through(assertions, step, call, helper, owner, depth)
+            for step, call, helper in self._helper_calls(function, owner):
+                found += self._through(assertions, _HelperCall(step, call, helper), owner, depth)
         return found
 
-    def assertions(self, function: Function) -> Assertions:
-        if id(function) not in self._assertions:
+    def _helper_calls(self, function: Function, owner: ast.ClassDef | None) -> Iterator[tuple[Step, ast.Call, _Helper]]:
+        assertions = self._assertions_of(function, owner)
+        for step in assertions.steps:
+            for call in _calls(step.node):
+                # What the function binds itself, as a parameter for a fixture or a function in it, is no helper.
+                if not (isinstance(call.func, ast.Name) and assertions.scope.binds(call.func.id)):
+                    helper = self._helper(call, owner)
+                    if helper is not None and helper.function is not function:
+                        yield step, call, helper
+
+    def _assertions_of(self, function: Function, owner: ast.ClassDef | None) -> Assertions:
+        key = (id(function), id(owner))
+        if key not in self._assertions:
             constants = self._constants.get(id(function), {})
-            self._assertions[id(function)] = Assertions(self._source, function, constants)
-        return self._assertions[id(function)]
+            self._assertions[key] = Assertions(
+                self._source, function, constants, lambda call: self._helper(call, owner) is not None
+            )
+        return self._assertions[key]
 
     def _through(
-        self,
-        assertions: Assertions,
-        step: Step,
-        call: ast.Call,
-        helper: _Helper,
-        owner: ast.ClassDef | None,
-        depth: int,
+        self, assertions: Assertions, there: _HelperCall, owner: ast.ClassDef | None, depth: int
     ) -> Iterator[Proposal]:
-        lines = (step.node.lineno, step.last_line)
+        step, call, helper = there
         for argument in self._expected_arguments(call, helper, owner, depth):
             for draft in assertions.of_argument(argument):
-                yield Proposal(draft.rank, draft.kind, step.certainty, draft.edits, *lines)
-        for proposal in self._of_helper(helper, owner, depth + 1):
-            edits = self._in_copy(call, helper, proposal)
+                yield proposal(draft, step)
+        for inner in self._of_helper(helper, owner, depth + 1):
+            edits = self._in_copy(call, helper, inner.edits)
             if edits is not None:
-                certainty = max(step.certainty, proposal.certainty)
-                yield Proposal(proposal.rank + 1, proposal.kind, certainty, edits, *lines)
+                yield inner._replace(
+                    rank=inner.rank + 1,
+                    certainty=max(step.certainty, inner.certainty),
+                    edits=edits,
+                    first_line=step.node.lineno,
+                    last_line=step.last_line,
+                )
 
     def _of_helper(self, helper: _Helper, owner: ast.ClassDef | None, depth: int) -> list[Proposal]:
         key = (id(helper.function), id(owner), depth)
@@ -104,33 +119,29 @@ class ProposalFinder:
                 yield arguments[parameter]
 
     def _expected_parameters(self, helper: _Helper, owner: ast.ClassDef | None, depth: int) -> list[str]:
-        assertions = self.assertions(helper.function)
+        assertions = self._assertions_of(helper.function, owner)
         found = assertions.expected_parameters()
         if depth + 1 < _MAX_DEPTH:
-            for step in assertions.steps:
-                for call in _calls(step.node):
-                    inner = self._helper(call, owner)
-                    if inner is not None and inner.function is not helper.function:
-                        found += [
-                            argument.id
-                            for argument in self._expected_arguments(call, inner, owner, depth + 1)
-                            if isinstance(argument, ast.Name) and argument.id in assertions.scope.parameters
-                        ]
+            for _, call, inner in self._helper_calls(helper.function, owner):
+                found += [
+                    argument.id
+                    for argument in self._expected_arguments(call, inner, owner, depth + 1)
+                    if isinstance(argument, ast.Name) and argument.id in assertions.scope.parameters
+                ]
         return list(dict.fromkeys(found))
 
-    def _in_copy(self, call: ast.Call, helper: _Helper, proposal: Proposal) -> tuple[Edit, ...] | None:
+    def _in_copy(self, call: ast.Call, helper: _Helper, edits: Sequence[Edit]) -> tuple[Edit, ...] | None:
         """The edits of a proposal within a helper, made in a copy of it that this call uses."""
         source = self._source
         function = helper.function
         first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
         start, end = source.line_start(first), source.end(function)
-        inside = [edit for edit in proposal.edits if start <= edit.start and edit.end <= end]
-        outside = [edit for edit in proposal.edits if edit not in inside]
-        if not inside or source.text(start, source.start(function)).strip(" \t\f@").startswith(("if", "class")):
+        inside = [edit for edit in edits if start <= edit.start and edit.end <= end]
+        outside = [edit for edit in edits if edit not in inside]
+        if not inside or source.bytes[start : source.line_end(start)].lstrip()[:1] not in {b"@", b"d", b"a"}:
             return None
-        self._copies += 1
         name = self._new_name(function.name)
-        at_name = source.bytes.index(function.name.encode(), source.start(function) + len(b"def "))
+        at_name = source.bytes.index(function.name.encode(), source.bytes.index(b"def", source.start(function)) + 3)
         renamed = Edit(start=at_name, end=at_name + len(function.name.encode()), text=name)
         copy = source.bytes[start:end]
         for edit in sorted([*inside, renamed], key=lambda edit: edit.start, reverse=True):
@@ -150,22 +161,23 @@ class ProposalFinder:
         if helper.owner is None and _runs_main(final) and not _directly_after_class(siblings):
             return self._source.line_start(final.lineno), copy + self._source.newline * 3
         last = final if helper.function in siblings and not isinstance(final, ast.ClassDef) else helper.function
-        return self._behind(last, copy, blank_lines=1 if helper.owner is not None else 2)
-
-    def _behind(self, node: ast.stmt, copy: str, blank_lines: int) -> tuple[int, str]:
-        source, newline = self._source, self._source.newline
-        end = source.line_end(source.end(node))
-        if end == len(source.bytes):
-            return end, newline * (blank_lines + 1) + copy
-        return source.line_start(last_line(node) + 1), newline * blank_lines + copy + newline
+        return behind(self._source, last, copy, blank_lines=1 if helper.owner is not None else 2)
 
     def _new_name(self, name: str) -> str:
-        number = self._copies
-        while f"{name}_{number}" in self._words:
-            number += 1
-        self._copies = number
-        self._words.add(f"{name}_{number}")
-        return f"{name}_{number}"
+        """A name that the file does not have, and that no test program takes for that of a test."""
+        stem = f"_{name}" if "test" in name.lower() else name
+        self._copies += 1
+        while f"{stem}_{self._copies}" in self._words:
+            self._copies += 1
+        return f"{stem}_{self._copies}"
+
+
+def behind(source: PythonSource, node: ast.stmt, text: str, blank_lines: int) -> tuple[int, str]:
+    """Where a text goes, and what is inserted, so that it stands behind a statement on lines of its own."""
+    end = source.line_end(source.end(node))
+    if end == len(source.bytes):
+        return end, source.newline * (blank_lines + 1) + text
+    return source.line_start(last_line(node) + 1), source.newline * blank_lines + text + source.newline
 
 
 def _arguments(call: ast.Call, helper: _Helper) -> dict[str, ast.expr]:
@@ -176,7 +188,10 @@ def _arguments(call: ast.Call, helper: _Helper) -> dict[str, ast.expr]:
     static = any(isinstance(node, ast.Name) and node.id == "staticmethod" for node in helper.function.decorator_list)
     if helper.owner is not None and not static:
         names = names[1:]
-    return dict(zip(names, call.args, strict=False)) | {word.arg: word.value for word in call.keywords if word.arg}
+    found = dict(zip(names, call.args, strict=False)) | {word.arg: word.value for word in call.keywords if word.arg}
+    if arguments.vararg is not None and len(call.args) > len(names):
+        found[arguments.vararg.arg] = call.args[-1]
+    return found
 
 
 def _calls(node: ast.stmt) -> Iterator[ast.Call]:
@@ -194,8 +209,7 @@ def _calls(node: ast.stmt) -> Iterator[ast.Call]:
 
 
 def _directly_after_class(body: Sequence[ast.stmt]) -> bool:
-    *_, before, final = [None, *body]
-    return isinstance(before, ast.ClassDef) and final is not None and last_line(before) + 1 == final.lineno
+    return len(body) > 1 and isinstance(body[-2], ast.ClassDef) and last_line(body[-2]) + 1 == body[-1].lineno
 
 
 def _runs_main(node: ast.stmt) -> bool:

@@ -13,6 +13,17 @@ _METHOD_IN: Final = re.compile(r"^(\w+) \(([\w.]+)\)")
 _IN_FILE: Final = re.compile(r"^([^:\s]+\.py):(\w+)$")
 _DOTTED: Final = re.compile(r"^[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _CASES: Final = re.compile(r"expand|param|data|cases|product|scenarios", re.IGNORECASE)
+_WITHOUT_TESTS: Final = frozenset(
+    {
+        "object",
+        "ABC",
+        "TestCase",
+        "IsolatedAsyncioTestCase",
+        "SimpleTestCase",
+        "TransactionTestCase",
+        "LiveServerTestCase",
+    }
+)
 _MAX_BASES: Final = 8
 
 Names = tuple[str, ...]
@@ -47,6 +58,14 @@ class Definitions:
                 self._collect(node.body, (*prefix, node.name), node)
             elif isinstance(node, ast.If | ast.Try | ast.With | ast.For):
                 self._collect(list(_inner_statements(node)), prefix, owner)
+            elif isinstance(node, ast.Assign):
+                self._collect_alias(node, prefix)
+
+    def _collect_alias(self, node: ast.Assign, prefix: Names) -> None:
+        """`test_other = test_it`: another name of a function."""
+        match node:
+            case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=name)) if (*prefix, name) in self.functions:
+                self.functions[*prefix, alias] = self.functions[*prefix, name]
 
     def method(self, owner: ast.ClassDef, name: str) -> tuple[Function, ast.ClassDef] | None:
         """A method of a class or of its bases in this file, and the class that defines it."""
@@ -66,6 +85,12 @@ class Definitions:
                 if inherited is not None and inherited not in found and len(found) < _MAX_BASES:
                     found.append(inherited)
         return found
+
+    def inherits_from_elsewhere(self, owner: ast.ClassDef) -> bool:
+        """Whether a base of the class is not in this file, and may have tests."""
+        here = self.bases(owner)
+        known = _WITHOUT_TESTS | {node.name for node in here}
+        return any(ast.unparse(base).split(".")[-1] not in known for node in here for base in node.bases)
 
     def find(self, names: Names) -> TestFunction | None:
         """The function of this qualified name, or the one whose generated cases have such a name."""
@@ -107,14 +132,31 @@ class TestIds:
         self._module = module[:-1] if module[-1] == "__init__" and len(module) > 1 else module
         self._labels = _labels(definitions)
 
-    def find(self, test: str) -> TestFunction | None:
-        """The test of this id; None where this file does not define it."""
+    def find(self, test: str) -> tuple[TestFunction, ...]:
+        """The test of this id; several where it is a label that they share; none where this file does not define it."""
         line = test.strip().splitlines()[0] if test.strip() else ""
         for names in self._readings(line):
             found = self._definitions.find(names)
             if found is not None:
-                return found
-        return self._labels.get(line)
+                return (found,)
+        return self._labels.get(line, ())
+
+    def inherited(self, test: str) -> tuple[ast.ClassDef, str] | None:
+        """The class of this file, and the method, of a unittest test that the class inherits from another file."""
+        line = test.strip().splitlines()[0] if test.strip() else ""
+        method, dotted = _METHOD_IN.match(line), _DOTTED.match(line)
+        if method is not None:
+            name, within = method.group(1), tuple(method.group(2).split("."))
+            names = within if within[-1] == name else (*within, name)
+        elif dotted is not None and (dotted.end() == len(line) or line[dotted.end()] == " "):
+            names = tuple(dotted.group().split("."))
+        else:
+            return None
+        for rest in self._after_module(names):
+            owner = self._definitions.classes.get(rest[:-1])
+            if owner is not None and rest[-1].startswith("test") and self._definitions.inherits_from_elsewhere(owner):
+                return owner, rest[-1]
+        return None
 
     def documented(self, test: str) -> Names | None:
         """The qualified name of what a doctest's id documents: `()` for the module itself."""
@@ -174,14 +216,15 @@ def _one_ends_with_other(one: Names, other: Names) -> bool:
     return one[len(one) - length :] == other[len(other) - length :]
 
 
-def _labels(definitions: Definitions) -> dict[str, TestFunction]:
-    """Tests by the first line of their docstring, which unittest prints instead of a name, where it names one only."""
-    found: dict[str, list[TestFunction]] = {}
+def _labels(definitions: Definitions) -> dict[str, tuple[TestFunction, ...]]:
+    """Tests by the first line of their docstring, which unittest prints instead of a name."""
+    found: dict[str, tuple[TestFunction, ...]] = {}
     for test in definitions.functions.values():
         text = ast.get_docstring(test.function, clean=False)
-        if text and text.strip():
-            found.setdefault(text.strip().splitlines()[0].strip(), []).append(test)
-    return {label: tests[0] for label, tests in found.items() if len(tests) == 1}
+        if text and text.strip() and test.function.name.startswith("test"):
+            label = text.strip().splitlines()[0].strip()
+            found[label] = (*found.get(label, ()), test)
+    return found
 
 
 def _inner_statements(node: ast.stmt) -> Iterator[ast.stmt]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -41,12 +41,13 @@ def change_literal(source: PythonSource, node: ast.expr, use: Use = Use.EXACT) -
     """An edit that makes this literal another one; None where that cannot be done."""
     start, end = source.start(node), source.end(node)
     text = source.text(start, end)
-    if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
-        return _string_edit(text, start, use)
-    if isinstance(node, ast.Constant):
-        other = _other_constant(text, node.value, use)
-    else:
-        other = _other_display(text, node)
+    match node:
+        case ast.JoinedStr() | ast.Constant(value=str() | bytes()):
+            return _string_edit(text, start, use)
+        case ast.Constant(value=value):
+            other = _other_constant(text, value, use)
+        case _:
+            other = _other_display(text, node)
     return Edit(start=start, end=end, text=other) if other is not None else None
 
 
@@ -124,26 +125,27 @@ def _string_change(text: str) -> tuple[int, int, str] | None:
     if not parts:
         return None
     plain = [place for part in parts for place in _plain_places(text, part)]
-    hidden = {
-        i for part in parts for match in _DIRECTIVES.finditer(text, part.start, part.end) for i in range(*match.span())
-    }
-    for places in ([place for place in plain if place not in hidden], plain):
-        for place in reversed(places):
-            other = other_letter(text[place])
-            if other is not None:
-                return place, place + 1, other
+    directives = [match for part in parts for match in _DIRECTIVES.finditer(text, part.start, part.end)]
+    hidden = {place for match in directives for place in range(*match.span())}
+    for place in [*reversed([place for place in plain if place not in hidden]), *reversed(plain)]:
+        other = other_letter(text[place])
+        if other is not None:
+            return place, place + 1, other
     for place in reversed(plain):
-        if text[place].isalpha() and "b" not in parts[-1].prefix.lower():
-            return place, place + 1, "a"
-        if text[place] in _OTHER_MARKS:
-            return place, place + 1, _OTHER_MARKS[text[place]]
+        other = "a" if text[place].isalpha() else _OTHER_MARKS.get(text[place])
+        if other is not None:
+            return place, place + 1, other
+    # Nothing in it can be exchanged, but for what is written as an escape: else one letter more.
+    return _escape_change(text, parts) or (parts[-1].end, parts[-1].end, "x")
+
+
+def _escape_change(text: str, parts: Sequence[_Part]) -> tuple[int, int, str] | None:
     for part in reversed(parts):
         for match in reversed(list(_ESCAPE.finditer(text, part.start, part.end))):
             if "r" not in part.prefix.lower() and match.group()[1] in "xuU":
                 last = match.end() - 1
                 return last, last + 1, other_letter(text[last]) or "1"
-    # Nothing in it can be exchanged: one letter more.
-    return parts[-1].end, parts[-1].end, "x"
+    return None
 
 
 def _pattern_change(text: str) -> tuple[int, int, str] | None:

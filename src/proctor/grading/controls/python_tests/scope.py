@@ -1,11 +1,15 @@
 """What a name in a test stands for, where it was bound to a literal in the same function or file."""
 
 import ast
+import re
+from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Final
 
-from proctor.grading.controls.python_tests.source import Function
+from proctor.grading.controls.python_tests.source import Function, PythonSource
 
-_PASSED_THROUGH = {"sorted", "list", "tuple", "reversed", "iter"}
+_WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
+_PASSED_THROUGH: Final = {"sorted", "list", "tuple", "reversed", "iter"}
 
 
 class Scope:
@@ -13,12 +17,15 @@ class Scope:
 
     def __init__(self, function: Function, constants: dict[str, ast.expr]) -> None:
         self._constants = constants
+        self._defined: set[str] = set()
         self._bound: dict[str, list[tuple[int, ast.expr]]] = {}
         arguments = function.args
-        names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+        more = [arguments.vararg] if arguments.vararg is not None else []
+        names = [*arguments.posonlyargs, *arguments.args, *more, *arguments.kwonlyargs]
         self.parameters = tuple(argument.arg for argument in names)
-        for node in ast.walk(function):
-            self._bind_node(node)
+        for statement in function.body:
+            for node in ast.walk(statement):
+                self._bind_node(node)
 
     def value(self, name: str, line: int) -> ast.expr | None:
         """The expression that a name was bound to last before this line."""
@@ -27,6 +34,9 @@ class Scope:
             return None if name in self.parameters else self._constants.get(name)
         before = [value for at, value in sorted(bound, key=lambda pair: pair[0]) if at <= line]
         return before[-1] if before else None
+
+    def binds(self, name: str) -> bool:
+        return name in self.parameters or name in self._bound or name in self._defined
 
     def _bind_node(self, node: ast.AST) -> None:
         match node:
@@ -37,6 +47,8 @@ class Scope:
                 self._bind(target, value, node.lineno)
             case ast.For(target=target, iter=iterable) | ast.AsyncFor(target=target, iter=iterable):
                 self._bind_items(target, iterable, node.lineno)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                self._defined.add(name)
             case ast.AugAssign(target=ast.Name(id=name), value=value):
                 self._bound.setdefault(name, []).append((node.lineno, value))
 
@@ -77,29 +89,27 @@ class Scope:
                 return iterable
 
 
-def constants_of_one_user(tree: ast.Module) -> dict[int, dict[str, ast.expr]]:
-    """For each function, by identity, the constants of the module that are used by it alone."""
-    constants: dict[str, ast.expr] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            constants[node.targets[0].id] = node.value
-    users: dict[str, set[int]] = {}
-    functions = list(_outer_functions(tree))
-    # What a decorator uses may be in the ids of tests.
-    inside = {
-        id(name): id(function)
-        for function in functions
-        for statement in function.body
-        for name in _loads(statement)
-        if name.id in constants
+def constants_of_one_user(source: PythonSource) -> dict[int, dict[str, ast.expr]]:
+    """For each function, by identity, the constants of the module that are named in its body and nowhere else."""
+    constants = {
+        node.targets[0].id: node
+        for node in source.tree.body
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
     }
-    for name in _loads(tree):
-        if name.id in constants:
-            users.setdefault(name.id, set()).add(inside.get(id(name), 0))
+    functions = [(source.start(function.body[0]), function) for function in _outer_functions(source.tree)]
+    starts = [start for start, _ in functions]
+    users: dict[str, set[int]] = {name: set() for name in constants}
+    for word in _WORD.finditer(source.bytes) if constants else ():
+        constant = constants.get(word.group().decode())
+        if constant is None or source.start(constant) <= word.start() < source.end(constant):
+            continue
+        place = bisect_right(starts, word.start()) - 1
+        inside = place >= 0 and word.start() < source.end(functions[place][1])
+        users[word.group().decode()].add(id(functions[place][1]) if inside else 0)
     found: dict[int, dict[str, ast.expr]] = {}
-    for constant, where in users.items():
+    for name, where in users.items():
         if len(where) == 1 and 0 not in where:
-            found.setdefault(next(iter(where)), {})[constant] = constants[constant]
+            found.setdefault(next(iter(where)), {})[name] = constants[name].value
     return found
 
 
@@ -109,7 +119,3 @@ def _outer_functions(node: ast.AST) -> Iterator[Function]:
             yield child
         elif isinstance(child, ast.stmt):
             yield from _outer_functions(child)
-
-
-def _loads(node: ast.AST) -> Iterator[ast.Name]:
-    return (name for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load))

@@ -1,0 +1,126 @@
+"""Control exams of Commit0: what a submission passes counts only where it fails the same tests once they are altered.
+
+A submission is scored by degree, so every one that passes more than the stubs is examined, not only one that passes
+everything. Against it counts what it passes both as it is and altered.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.benchmarks.commit0.runs import Commit0GradingJob, lay_out, strict_run
+from proctor.benchmarks.commit0.verdicts import GRADER, TreeResults
+from proctor.core.causes import Cause, Status
+from proctor.core.verdict import TestStatus, Verdict
+from proctor.grading import Expectation, TestRun, replace_files
+from proctor.grading.controls import (
+    Alteration,
+    ControlledTests,
+    ControlSet,
+    Exam,
+    control_findings,
+    control_summary,
+    examine,
+    read_sources,
+)
+from proctor.grading.controls.papers import TwinResults
+from proctor.grading.resolve import join_names
+from proctor.results.cache import cache_key
+
+PASSING: Final = (TestStatus.PASSED,)
+# Besides their number, what identifies how control sets are made here.
+_VERSION: Final = f"{GRADER} controls/1"
+
+
+async def make_controls(
+    job: Commit0GradingJob, stub: TreeResults, oracle: TreeResults | None, scratch: Path
+) -> ControlSet:
+    """The control set of a library, proved with its oracle where it is not known; `scratch` is an empty folder."""
+    tests = await _controlled_tests(job, stub, oracle, scratch)
+    return tests.known() or await tests.make(None)
+
+
+async def examine_submission(job: Commit0GradingJob, tree: Path, results: TreeResults, controls: ControlSet) -> Exam:
+    """Give the papers to a submission; `tree` has it applied, and its tests are replaced by those of the papers."""
+
+    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
+        await asyncio.to_thread(replace_files, tree, files)
+        _, run = await strict_run(job, tree)
+        await job.save_run(name, run)
+        return run
+
+    sources = await asyncio.to_thread(read_sources, job.tree, None, job.protected)
+    exam = await examine(controls, sources, run_paper, lambda run, _: run.complete, passing=PASSING)
+    # A wrong program may pass an altered test by its mistake; nobody honest passes both.
+    both = TwinResults(
+        passed=tuple(twin for twin in exam.twins.passed if _was_passed(twin, controls, results)),
+        lost=tuple(twin for twin in exam.twins.lost if _was_passed(twin, controls, results)),
+    )
+    return msgspec.structs.replace(exam, twins=both)
+
+
+def with_exam(verdict: Verdict, controls: ControlSet | None, exam: Exam | None) -> Verdict:
+    """A verdict with what the exam showed, where there was one."""
+    if controls is None:
+        return verdict
+    if exam is None:
+        return msgspec.structs.replace(verdict, controls=control_summary(controls, None))
+    verdict = msgspec.structs.replace(
+        verdict,
+        controls=control_summary(controls, exam),
+        findings=(*control_findings(exam), *verdict.findings),
+    )
+    if exam.complete and not exam.twins.passed and not exam.twins.lost:
+        return verdict
+    cause, reason = Cause.TESTS_VANISHED, "with altered tests among them, the tests gave no results"
+    if exam.twins.passed:
+        names = join_names(test for twin in exam.twins.passed for test in twin.tests)
+        cause = Cause.TAMPERED
+        reason = f"passes tests as they are and also with another expectation, so they prove nothing: {names}"
+    elif exam.twins.lost:
+        names = join_names(test for twin in exam.twins.lost for test in twin.tests)
+        reason = f"with another expectation, these gave no result: {names}"
+    scores = {**verdict.scores, "strict": 0.0, "gain": -verdict.scores.get("stub", 0.0)}
+    return msgspec.structs.replace(
+        verdict, status=Status.UNRESOLVED, cause=cause, reason=reason, score=0.0, scores=scores
+    )
+
+
+def _was_passed(twin: Alteration, controls: ControlSet, results: TreeResults) -> bool:
+    deciding = [test for test in twin.tests if test in controls.tests]
+    return any(results.statuses.get(test) in PASSING for test in deciding)
+
+
+async def _controlled_tests(
+    job: Commit0GradingJob, stub: TreeResults, oracle: TreeResults | None, scratch: Path
+) -> ControlledTests:
+    reached = stub.statuses if oracle is None else oracle.statuses
+    passed = tuple(test for test, status in reached.items() if oracle is None or status in PASSING)
+    before = frozenset(test for test, status in stub.statuses.items() if status in PASSING)
+    whole = scratch / "controls"
+
+    async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        del name
+        if not whole.exists():
+            tree = await asyncio.to_thread(job.library.oracle_tree)
+            await asyncio.to_thread(lay_out, tree or job.tree, job.generated, whole)
+        await asyncio.to_thread(replace_files, whole, files)
+        return (await strict_run(job, whole))[1]
+
+    environment = await job.context.provider.digest(job.spec)
+    pairs = job.context.options.controls
+    return ControlledTests(
+        key=cache_key(_VERSION, environment, job.library.digest(), str(job.timeout), str(pairs)),
+        expectation=Expectation(
+            fail_to_pass=tuple(test for test in passed if test not in before),
+            pass_to_pass=tuple(test for test in passed if test in before),
+            passing=PASSING,
+        ),
+        sources=lambda: read_sources(job.tree, None, job.protected),
+        run_oracle=None if oracle is None else run_oracle,
+        pairs=pairs,
+        use_cache=job.context.use_cache,
+    )

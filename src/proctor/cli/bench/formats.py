@@ -1,0 +1,62 @@
+"""What `export`, `import` and `score` do: runs and reports in other tools' formats."""
+
+from pathlib import Path
+
+import click
+
+from proctor.analysis.score import score_file, score_table
+from proctor.cli.output import log, print_json, print_table
+from proctor.core.errors import UsageError
+from proctor.report.cli_records import ExportedRun, FormatList, ImportedRun
+from proctor.results import find_run
+from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format, formats, import_run
+
+
+def export(
+    run: str | None, form: str | None, out: Path | None, name: str | None, *, force: bool, as_json: bool
+) -> None:
+    """``proctor bench export``."""
+    if form is None:
+        known = formats()
+        if run is not None:
+            raise UsageError("the format is missing", fix=f"give --format {'|'.join(known)}")
+        if as_json:
+            print_json(FormatList(formats=known))
+        else:
+            print_table(["FORMAT", "DESCRIPTION"], [[key, about] for key, about in known.items()])
+        return
+    found = find_format(form)
+    if run is None:
+        raise UsageError("the run is missing", fix="give a folder, benchmark/run-id, or a run-id that is unique")
+    store = find_run(run)
+    target = out or Path(f"{store.folder.parent.name}-{store.run_id}-{form}{found.suffix}")
+    exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)
+    for sentence in exported.left_out:
+        log(sentence)
+    if as_json:
+        print_json(ExportedRun(target=str(target), files=exported.files, left_out=exported.left_out))
+    else:
+        click.echo(str(target))
+
+
+def import_(
+    source: Path, form: str, benchmark: str | None, agent: str | None, model: str | None, *, as_json: bool
+) -> None:
+    """``proctor bench import``."""
+    imported = find_format(form).read(source, ImportOptions(benchmark=benchmark, agent=agent, model=model))
+    store = import_run(imported)
+    name = f"{store.folder.parent.name}/{store.run_id}"
+    if as_json:
+        print_json(ImportedRun(run=name, folder=str(store.folder), tasks=len(store.config().tasks)))
+    else:
+        click.echo(name)
+        log(f"stored in {store.folder}")
+
+
+def print_score(report: str, *, as_json: bool) -> None:
+    """``proctor bench score``."""
+    summary = score_file(report)
+    if as_json:
+        print_json(summary)
+    else:
+        click.echo(score_table(summary), nl=False)

@@ -1,0 +1,113 @@
+"""The state of a session: what its runs share, and what each run has."""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from proctor.core.agent import Agent
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.causes import Cause
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import UsageError
+from proctor.core.run import RunConfig, Trial
+from proctor.core.task import Task
+from proctor.gateway import Gateway
+from proctor.results import Journal, RunStore
+from proctor.runner.models import ModelAccess
+from proctor.runner.observer import RunObserver
+from proctor.runner.prefetch import EnvironmentPrefetcher
+from proctor.runner.resume import TrialState
+from proctor.runner.retry import DEFAULT_RETRY_SECONDS
+from proctor.runner.sandbox_pool import SandboxPool
+from proctor.runner.scratch import ScratchPool
+
+DEFAULT_GRACE_SECONDS: Final = 20.0
+
+
+class Session:
+    """What the runs of one session share: tasks, environments, how much runs at once, and whether and why to stop.
+
+    Args:
+        access: how the model's provider is reached.
+        config: of the first run, whose limits and image hold for all.
+        retry_seconds: the first delay before a retry.
+        grace_seconds: how long an agent has to end by itself after the model has been taken away.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        provider: EnvironmentProvider,
+        access: ModelAccess,
+        config: RunConfig,
+        *,
+        retry_seconds: float = DEFAULT_RETRY_SECONDS,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+    ) -> None:
+        self.benchmark = benchmark.for_provider(provider)
+        self.provider = provider
+        self.access = access
+        self.grade_options = GradeOptions(image=config.image, controls=config.controls)
+        self.prefetcher = EnvironmentPrefetcher(provider, self.benchmark, self.grade_options)
+        self.total = config.concurrency + config.grade_concurrency
+        self.attempts = asyncio.Semaphore(config.concurrency)
+        self.grading = asyncio.Semaphore(config.grade_concurrency)
+        self.retry_seconds = retry_seconds
+        self.grace_seconds = grace_seconds
+        self.jitter: Callable[[], float] = random.random
+        self.stopped = asyncio.Event()
+        self.stopped_by: Cause | None = None
+        self.detail = ""
+        self.usage_error: UsageError | None = None
+
+    async def wait_unless_stopped(self, seconds: float) -> None:
+        """Wait before a retry, unless the session stops."""
+        try:
+            await asyncio.wait_for(self.stopped.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+@dataclass(slots=True)
+class RunSession:
+    """One run in a session.
+
+    Attributes:
+        pending: the trials that are to be worked on.
+        trial_states: where each trial stands that an earlier session has started.
+        make_agent: makes the agent for a task.
+        scratch: folders in which attempts lay out what their environments are made from.
+        gateway: the proxy to the model; None when there is no model.
+        model: the model's id, as the agent requests it.
+        model_socket: where the gateway listens for environments.
+        sandboxes: the pool of agents' sandboxes; None for agents that need none.
+        secrets: what must never be written down.
+        trials_left: how many were not brought to a result.
+    """
+
+    shared: Session
+    config: RunConfig
+    store: RunStore
+    journal: Journal
+    tasks: dict[str, Task]
+    pending: Sequence[Trial]
+    trial_states: dict[Trial, TrialState]
+    observer: RunObserver
+    make_agent: Callable[[Task], Agent]
+    scratch: ScratchPool
+    gateway: Gateway | None = None
+    model: str | None = None
+    model_socket: Path | None = None
+    sandboxes: SandboxPool | None = None
+    secrets: tuple[str, ...] = ()
+    trials_left: int = field(default=0, init=False)
+
+    def stop(self, cause: Cause, detail: str) -> None:
+        """Let no further trial be started, of any run of the session; what is running is finished."""
+        if not self.shared.stopped.is_set():
+            self.shared.stopped_by, self.shared.detail = cause, detail
+            self.shared.stopped.set()
+            self.observer.run_stopping(cause, detail)

@@ -1,0 +1,144 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway_lab import KEY, message, provider, stream_bytes, upstream, world
+from proctor.gateway.redact import REDACTED
+from proctor.gateway.secret_mask import SecretMask, mask_text, secret_spellings
+from proctor.gateway.sse import EventSplitter, message_from_events
+
+SPELLINGS = secret_spellings([KEY])
+MASK = REDACTED + "*" * (len(KEY) - len(REDACTED))
+TEXTS = st.lists(
+    st.sampled_from([KEY, KEY + KEY, KEY[:7], KEY[:12], KEY[:-1], KEY[3:], " and ", "s", 'say "hi"\n', "ünïcode"]),
+    min_size=1,
+    max_size=6,
+).map("".join)
+LENGTHS = st.lists(st.integers(1, 400), max_size=40)
+
+
+def cut(data: bytes, lengths: list[int]) -> list[bytes]:
+    chunks = []
+    for length in lengths:
+        chunks.append(data[:length])
+        data = data[length:]
+    return [*chunks, data]
+
+
+def passed(data: bytes, lengths: list[int], *, events: bool) -> bytes:
+    mask = SecretMask(SPELLINGS, events=events)
+    return b"".join([*(mask.feed(chunk) for chunk in cut(data, lengths)), mask.finish()])
+
+
+def said(stream: bytes) -> str:
+    whole = message_from_events(json.loads(payload) for payload in EventSplitter().feed(stream))
+    return str(whole["content"][0]["text"])
+
+
+@given(TEXTS, LENGTHS)
+def test_a_key_in_a_body_is_masked_however_it_is_cut(text: str, lengths: list[int]) -> None:
+    body = json.dumps({"text": text}).encode()
+    got = passed(body, lengths, events=False)
+    assert KEY.encode() not in got
+    assert len(got) == len(body)
+    assert len(json.loads(got)["text"]) == len(text)
+
+
+@given(TEXTS, LENGTHS, st.integers(1, 50))
+def test_a_key_in_a_stream_is_masked_however_chunks_and_events_split_it(
+    text: str, lengths: list[int], piece: int
+) -> None:
+    got = passed(stream_bytes(message(text), piece=piece), lengths, events=True)
+    assert KEY.encode() not in got
+    assert KEY not in said(got)
+    assert len(said(got)) == len(text)
+
+
+@given(st.text(), LENGTHS, st.integers(1, 50))
+def test_what_holds_no_key_passes_unchanged(text: str, lengths: list[int], piece: int) -> None:
+    stream = stream_bytes(message(text), piece=piece)
+    assert passed(stream, lengths, events=True) == stream
+    assert passed(stream, lengths, events=False) == stream
+
+
+def test_a_whole_event_is_not_held_back() -> None:
+    mask = SecretMask(SPELLINGS, events=True)
+    for event in stream_bytes(message("it is as it is, sk-ant-something else"), piece=3).split(b"\n\n")[:-1]:
+        assert mask.feed(event + b"\n\n") == event + b"\n\n"
+
+
+def test_a_stream_that_ends_within_a_key_does_not_give_its_beginning_away() -> None:
+    stream = stream_bytes(message(f"it is {KEY}"), piece=10)
+    mask = SecretMask(SPELLINGS, events=True)
+    end = stream.index(b"\n\n", stream.index(b"ecognisabl")) + 2
+    got = mask.feed(stream[:end]) + mask.finish()
+    assert b'"it is ' in got
+    assert b"nt-dummy-r" not in got
+    assert b"ecognisabl" not in got
+
+
+@pytest.mark.parametrize("secret", ["a/b+c=d&e-f_g.h", 'we"ird\\key', "plain-key"])
+def test_a_key_is_found_as_json_may_escape_it(secret: str) -> None:
+    spellings = secret_spellings([secret])
+    forms = [secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")]
+    forms += ["".join(c if c.isalnum() or c in "-_." else f"\\u{ord(c):04{x}}" for c in secret) for x in "xX"]
+    for form in forms:
+        assert form not in mask_text(f"<{form}>", spellings)
+        assert len(mask_text(form, spellings)) == len(form)
+
+
+def test_short_secrets_are_ordinary_text() -> None:
+    assert secret_spellings(["abc", ""]) == ()
+
+
+async def test_a_provider_that_echoes_our_key_does_not_get_it_to_the_agent_nor_to_disk(tmp_path: Path) -> None:
+    """In the text of a stream, over events and chunks, in bodies, compressed or not, in errors, and in headers."""
+
+    def headers(request: web.Request) -> dict[str, str]:
+        return {"x-echo": f"you sent {request.headers['x-api-key']}", f"x-{KEY}": "name", "request-id": KEY}
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        key = request.headers["x-api-key"]
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", **headers(request)})
+        await response.prepare(request)
+        data = stream_bytes(message(f"key: {key} {key}"), piece=5)
+        for start in range(0, len(data), 11):
+            await response.write(data[start : start + 11])
+        return response
+
+    def whole(status: int, *, compressed: bool) -> web.StreamResponse:
+        kind = "message" if status == 200 else "error"
+        body = json.dumps({**message(f"key: {KEY}"), "type": kind, "key": KEY}).encode()
+        sent = {"content-type": "application/json", **({"content-encoding": "gzip"} if compressed else {})}
+        return web.Response(status=status, body=gzip.compress(body) if compressed else body, headers=sent)
+
+    seen: list[str] = []
+    async with provider() as lab, world(upstream(lab), recording=tmp_path / "c.jsonl") as here:
+
+        async def receive(answer: web.StreamResponse | None, *, streamed: bool = False) -> bytes:
+            async def respond(request: web.Request) -> web.StreamResponse:
+                if answer is None:
+                    return await stream(request)
+                answer.headers.update(headers(request))
+                return answer
+
+            lab.responses = [respond]
+            response = await here.agent.post(stream=streamed)
+            body = await response.read()
+            seen.extend([body.decode(), str(response.headers), str(response.raw_headers)])
+            return body
+
+        assert said(await receive(None, streamed=True)) == f"key: {MASK} {MASK}"
+        for status in (200, 400):
+            for compressed in (False, True):
+                body = await receive(whole(status, compressed=compressed))
+                assert b"key: " in body
+        assert "you sent" in seen[1]
+    assert lab.requests[0].headers["x-api-key"] == KEY, "the provider has it"
+    assert not [text for text in seen if KEY.lower() in text.lower()]
+    assert KEY not in (tmp_path / "c.jsonl").read_text()

@@ -1,0 +1,1 @@
+"""Honest submissions: other right answers to the tasks of the suite `core` than their oracles."""
