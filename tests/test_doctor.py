@@ -12,8 +12,8 @@ import pytest
 
 from proctor import doctor
 from proctor.doctor import Check, CheckState, Diagnosis
-from proctor.environments import limits
 from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
+from proctor.environments.cgroups import Cgroup
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -188,7 +188,7 @@ def test_the_limits_that_this_machine_can_hold_are_named() -> None:
 def test_an_ordinary_user_without_control_groups_is_told_what_holds_for_each_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits.Cgroup, "make", lambda *_: None)
+    monkeypatch.setattr(Cgroup, "make", lambda *_: None)
     for user, processes in ((1000, "processes by a resource limit"), (0, "processes not held")):
         monkeypatch.setattr("os.geteuid", lambda user=user: user)
         check = doctor.check_limits()

@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ CAUSES = {
 }
 
 
-async def causes(folder: Path, attacks: dict[str, str], **options: object) -> dict[str, Cause]:
+async def causes(folder: Path, attacks: dict[str, str], **options: Any) -> dict[str, Cause]:
     """Let an agent do each of these, and see that none is an error; what each ended with."""
     for name in attacks:
         make_instance(folder, name)
