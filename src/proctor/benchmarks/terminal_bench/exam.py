@@ -82,8 +82,8 @@ class VerifierExam:
                 seen, findings = await self._give(place, papers, controls)
                 if self._originals_pass(controls, seen):
                     return await self._judged(place, controls, seen, findings)
-        except CopyFailed:
-            why = "no copy of the machine can be started, while its image starts"
+        except CopyFailed as error:
+            why = f"no copy of the machine can be started, while its image starts: {error}"
             return TerminalBenchExam(
                 place=None, cause=Cause.TAMPERED, reason=why, controls=control_summary(controls, None)
             )

@@ -4,6 +4,7 @@ A copy has the files of the machine at the moment when the time was up, and no p
 agent has left running on the machine are reached over its network, and at their sockets.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -25,6 +26,9 @@ find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /
   ! -name '*-shm' ! -name '*.aof' ! -name '*.rdb' ! -name '*.pyc' -print 2>/dev/null
 """
 _MAX_CHANGED: Final = 10_000
+_MAX_STARTS: Final = 3
+_PAUSE_SECONDS: Final = 1.0
+_NO_START_SIGNS: Final = ("OCI runtime", "has no shell")
 
 
 class ExamPlace(StrEnum):
@@ -87,13 +91,24 @@ async def open_place(
     if place is ExamPlace.MACHINE or checkpoint is None:
         yield machine
         return
+    async with await _start_copy(checkpoint, live_files=place is ExamPlace.LIVE_FILES) as copy:
+        yield copy
+
+
+async def _start_copy(checkpoint: Checkpoint, *, live_files: bool) -> Environment:
+    for _ in range(_MAX_STARTS - 1):
+        try:
+            return await checkpoint.copy(live_files=live_files)
+        except InfrastructureError:
+            await asyncio.sleep(_PAUSE_SECONDS)  # a busy engine does better the next time
     try:
-        copy = await checkpoint.copy(live_files=place is ExamPlace.LIVE_FILES)
+        return await checkpoint.copy(live_files=live_files)
     except InfrastructureError as error:
+        # Only what the files themselves keep from starting is the agent's doing.
+        if not any(sign in error.what for sign in _NO_START_SIGNS):
+            raise
         async with await checkpoint.original():
             raise CopyFailed(error.what) from error
-    async with copy:
-        yield copy
 
 
 async def changed_since(environment: Environment, when: float) -> tuple[str, ...]:
