@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats trace clean
+.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats controls-trial trace clean
 
 setup: $(VENV)/.installed
 
@@ -82,6 +82,10 @@ perf: dev
 # which of them only control exams stop.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
+
+# How many tests of core's Python tasks have an altered twin that the oracle fails. Fails when they are too few.
+controls-trial: dev
+	@PYTHONPATH=tests $(BIN)/python -m controls_trial $(ARGS)
 
 # The calls from `bench run` to the agent, and from grading to the test process. Fails when they are too many.
 trace: dev

@@ -215,9 +215,9 @@ def test_every_command_and_every_option_is_explained_in_a_page_and_by_its_own_he
 
 @each_page
 def test_targets_of_make_are_in_the_makefile(page: Page) -> None:
-    targets = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     shown = [*page.spans, *(line for block in page.blocks("") for line in block.splitlines())]
-    named = {word for text in shown for word in re.findall(r"(?:^|; | … )make ([a-z]+)", text)}
+    named = {word for text in shown for word in re.findall(r"(?:^|; | … )make ([a-z-]+)", text)}
     assert named <= targets
 
 

@@ -13,6 +13,7 @@ import pytest
 from proctor import doctor
 from proctor.doctor import Check, CheckState, Diagnosis
 from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
+from proctor.environments.cgroups import Cgroup
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -176,3 +177,26 @@ def test_clean_says_what_it_removed() -> None:
     )
     assert done.returncode == 0
     assert re.search(r"removed \d+ environments, \d+ containers, \d+ networks", done.stderr)
+
+
+def test_the_limits_that_this_machine_can_hold_are_named() -> None:
+    check = doctor.check_limits()
+    assert all(name in check.detail for name in ("memory", "processes", "disk"))
+    assert (check.state is CheckState.OK) == (check.remedy == "")
+
+
+def test_an_ordinary_user_without_control_groups_is_told_what_holds_for_each_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Cgroup, "make", lambda *_: None)
+    for user, processes in ((1000, "processes by a resource limit"), (0, "processes not held")):
+        monkeypatch.setattr("os.geteuid", lambda user=user: user)
+        check = doctor.check_limits()
+        assert check.state is CheckState.MISSING
+        assert f"memory for each process by itself, {processes}" in check.detail
+        assert "systemd-run" in check.remedy
+
+
+def test_an_engine_that_is_not_there_holds_no_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
+    assert doctor.check_container_limits().state is CheckState.MISSING

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.trees import file_paths, has_foreign_files, read_entry, read_regular_file, remove_tree
+from proctor.core.trees import file_paths, has_foreign_files, make_readable, read_entry, read_regular_file, remove_tree
 
 
 def test_a_plain_file_is_read(tmp_path: Path) -> None:
@@ -74,3 +74,21 @@ def test_a_tree_is_walked_without_following_links(tmp_path: Path) -> None:
     assert sorted(file_paths(tmp_path / "tree")) == [b"folder/file", b"link"]
     assert read_entry(tmp_path / "tree", b"link") == (0o120000, os.fsencode(tmp_path))
     assert read_entry(tmp_path / "tree", b"folder") is None
+
+
+def test_a_tree_is_made_readable_for_its_owner(tmp_path: Path) -> None:
+    (tmp_path / "tree/closed/inner").mkdir(parents=True)
+    (tmp_path / "tree/closed/inner/file").write_text("1")
+    (tmp_path / "outside").write_text("2")
+    (tmp_path / "outside").chmod(0)
+    (tmp_path / "tree/link").symlink_to(tmp_path / "outside")
+    (tmp_path / "tree/loop").symlink_to("loop")
+    (tmp_path / "tree/program").write_text("3")
+    (tmp_path / "tree/program").chmod(0o555)
+    for path in ("closed/inner/file", "closed/inner", "closed", "."):
+        (tmp_path / "tree" / path).chmod(0)
+    make_readable(tmp_path / "tree")
+    modes = {path: (tmp_path / "tree" / path).stat().st_mode & 0o777 for path in ("closed/inner/file", "closed", ".")}
+    assert modes == {"closed/inner/file": 0o600, "closed": 0o700, ".": 0o700}
+    assert (tmp_path / "tree/program").stat().st_mode & 0o777 == 0o555
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0, "through no link"

@@ -44,7 +44,12 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 def test_a_pipe_of_the_shell_is_read_and_another_is_not_waited_for(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    writer = threading.Thread(target=lambda: (os.write(writing, b"from a program"), os.close(writing)))
+
+    def write() -> None:
+        with os.fdopen(writing, "wb") as file:
+            file.write(b"from a program")
+
+    writer = threading.Thread(target=write)
     writer.start()
     assert read_limited(Path(f"/dev/fd/{reading}")) == b"from a program"
     writer.join()

@@ -179,7 +179,7 @@ async def test_a_symlink_at_the_target_is_not_followed(environments: Environment
 
 
 async def test_more_than_allowed_is_refused_and_nothing_is_left(environments: Environments, tmp_path: Path) -> None:
-    environment = await environments.start()
+    environment = await environments.start(limits=Limits(disk_mb=2 << 20))
     for script in ("truncate -s 1T t/sparse", "head -c 3000000 /dev/zero >t/large"):
         await sh(environment, f"rm -rf t; mkdir t; echo x >t/a; {script}")
         with pytest.raises(LimitReached, match="size of the copy"):

@@ -306,7 +306,7 @@ sys.meta_path.insert(0, None)
         "subprocess.Popen(['x'], start_new_session=True)\nopen('/proc/self/status')\n",
     ),
     "a plugin of pytest": added("src/pytest_slow/plugin.py", "import pytest\n\ndef pytest_runtest_call(item): pass\n"),
-    "a fixture": added("conftest.py", "import pytest\n\n@pytest.fixture\ndef prices():\n    return 1\n"),
+    "a fixture": added("conftest.py", "import pytest\n\n@pytest.fixture\ndef client():\n    return 1\n"),
     "helpers for tests": added("pkg/testing.py", "import unittest\n\nclass Case(unittest.TestCase):\n    pass\n"),
     "versions": added("tox.ini", "[tox]\nenvlist = py312\n[testenv]\ndeps = pytest>=8\ncommands = pytest\n"),
     "a marker and packages for tests": added(

@@ -250,7 +250,7 @@ def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None
 def test_a_process_cannot_hide_behind_an_odd_name() -> None:
     text = (
         "=self 9 123\n=process 7\nName:\tx\\n=process 1\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x (deleted)\n"
-        "Command:\tx =sockets =mounts\ntotal 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\n"
+        "Command:\tx =sockets =mounts\ntotal 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\nAlive:\tyes\n"
         "=process 9\nState:\tR\nPPid:\t0\nNSsid:\t9\nExe:\t/bin/dash\nAlive:\tyes\n"
         "=process 8\nState:\tZ\nPPid:\t0\nNSsid:\t1\nAlive:\tyes\n"
         "=sockets\n  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0\n"

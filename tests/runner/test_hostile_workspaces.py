@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,6 @@ IN_CONTAINERS = {
     "gone": "os.system('rm -rf /workspace')",
     "a-link-to-our-files": "os.system('cd /; rm -rf /workspace; ln -s /etc /workspace')",
     "a-pipe": "os.system('cd /; rm -rf /workspace; mkfifo /workspace')",
-    "a-device": "os.system('cd /; rm -rf /workspace; mknod /workspace c 1 5')",
 }
 CAUSES = {
     **dict.fromkeys(("deep", "deep-and-long", "sparse", "sparse-tracked"), Cause.TOO_LARGE),
@@ -88,7 +88,7 @@ CAUSES = {
 }
 
 
-async def causes(folder: Path, attacks: dict[str, str], **options: object) -> dict[str, Cause]:
+async def causes(folder: Path, attacks: dict[str, str], **options: Any) -> dict[str, Cause]:
     """Let an agent do each of these, and see that none is an error; what each ended with."""
     for name in attacks:
         make_instance(folder, name)
@@ -118,7 +118,7 @@ async def test_an_agent_that_fills_its_disk_has_failed(tmp_path: Path) -> None:
 
 async def test_no_workspace_in_a_container_is_an_error(tmp_path: Path) -> None:
     need_docker()
-    chosen = ("deep", "sparse", "special", "names", "changing", "memory", "processes")
+    chosen = ("deep", "sparse", "special", "changing", "memory")
     attacks = IN_CONTAINERS | {name: ATTACKS[name] for name in chosen}
     ended = await causes(tmp_path, attacks, runner="docker", isolation=True, image=IMAGE, **LIMITS)
     assert ended == {name: CAUSES.get(name, Cause.TESTS_FAILED) for name in attacks}

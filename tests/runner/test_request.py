@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from toy_benchmark import Toy
 
+from proctor.core.environment import DEFAULT_DISK_MB, DEFAULT_PROCESSES, Limits
 from proctor.core.request import RunRequest
 from proctor.runner.request import cost_bound, list_trials, make_config, order_tasks, resolve_request
 
@@ -45,3 +46,12 @@ def test_a_run_costs_at_most_the_smaller_of_its_limits(
 
 def test_a_run_without_a_model_costs_nothing() -> None:
     assert cost_bound(CONFIG) == 0.0
+
+
+def test_an_agents_limits_are_those_of_the_run_then_the_tasks_then_the_defaults() -> None:
+    own = Limits(memory_mb=100, cpus=2.0, wall_seconds=5)
+    assert RunRequest().agent_limits(own) == Limits(
+        memory_mb=100, processes=DEFAULT_PROCESSES, disk_mb=DEFAULT_DISK_MB, cpus=2.0, wall_seconds=5
+    )
+    given = RunRequest(memory=3 << 30, processes=7, disk=5 << 20).agent_limits(own)
+    assert (given.memory_mb, given.processes, given.disk_mb) == (3072, 7, 5)

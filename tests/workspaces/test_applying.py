@@ -425,3 +425,35 @@ def test_no_patch_whatever_is_in_it_writes_outside_or_raises_anything_else(patch
         assert not any(
             place.is_symlink() and place.name != "way" and ".." in str(place.readlink()) for place in tree.rglob("*")
         )
+
+
+HOSTILE_PATHS = {
+    "deep": (b"/".join([b"d"] * 200), "is nested deeper than 128 levels"),
+    "long": (b"/".join([b"d" * 250] * 13), "is longer than 3000 bytes"),
+    "long name": (b"n" * 256, "has a name of more than 255 bytes"),
+}
+
+
+@pytest.mark.parametrize(("path", "reason"), HOSTILE_PATHS.values(), ids=HOSTILE_PATHS.keys())
+def test_a_path_that_nobody_could_handle_is_refused(path: bytes, reason: str, tmp_path: Path) -> None:
+    patch = b"diff --git a/%b b/%b\nnew file mode 100644\n--- /dev/null\n+++ b/%b\n@@ -0,0 +1 @@\n+x\n" % (
+        path,
+        path,
+        path,
+    )
+    with pytest.raises(InvalidSubmission, match=reason) as refused:
+        apply_diff(tmp_path, patch)
+    assert refused.value.cause is Cause.UNSAFE_SUBMISSION
+    assert len(str(refused.value)) < 500
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_patch_that_makes_very_many_directories_is_too_large(tmp_path: Path) -> None:
+    paths = [b"%d/%b" % (number, b"d/" * 100 + b"x") for number in range(300)]
+    files = [
+        b"diff --git a/%b b/%b\nnew file mode 100644\n--- /dev/null\n+++ b/%b\n@@ -0,0 +1 @@\n+x\n" % (p, p, p)
+        for p in paths
+    ]
+    with pytest.raises(InvalidSubmission, match="writes in more than 20000 directories") as refused:
+        apply_diff(tmp_path, b"".join(files))
+    assert refused.value.cause is Cause.TOO_LARGE

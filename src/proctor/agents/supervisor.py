@@ -309,11 +309,11 @@ class Supervisor:
     def _write_log(self, data: bytes, file: BinaryIO) -> None:
         if self._write_error is not None or self.process_exit is not None:
             return
-        room = MAX_LOG_BYTES - file.tell()
-        if room <= 0:
+        space = MAX_LOG_BYTES - file.tell()
+        if space <= 0:
             return
         try:
-            file.write(data if len(data) < room else data[:room] + _LOG_CUT)
+            file.write(data if len(data) < space else data[:space] + _LOG_CUT)
             file.flush()
         except OSError as error:
             self._write_error = error

@@ -142,33 +142,38 @@ class PatchBenchmark(Benchmark):
                 applied = await asyncio.to_thread(_apply, base, prediction, tree, job.protected, hidden)
             except InvalidSubmission as invalid:
                 return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
-            tests = await self._controlled_tests(task, job, expectation, scratch)
-            repeats = context.options.determinism_runs or 1
-            ended = await run_controlled(tests, partial(_run_paper, job, plan, tree), lambda: before, repeats=repeats)
+            oracle, whole = self.oracle(task), scratch / "controls"
+
+            async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+                if not whole.exists() and oracle is not None:
+                    await asyncio.to_thread(_apply, base, oracle, whole, job.protected, hidden)
+                return await _run_paper(job, plan, whole, files, name)
+
+            ended = await run_controlled(
+                await self._controlled_tests(task, job, expectation, base),
+                partial(_run_paper, job, plan, tree),
+                run_oracle,
+                before,
+                repeats=context.options.determinism_runs or 1,
+            )
         verdict = _verdict(job, before, ended, applied)
         return job.evaluation(
             prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", ended.runs[0])
         )
 
     async def _controlled_tests(
-        self, task: Task, job: GradingJob, expectation: Expectation, scratch: Path
+        self, task: Task, job: GradingJob, expectation: Expectation, base: Path
     ) -> ControlledTests:
-        oracle, base, tree, hidden = self.oracle(task), scratch / "base", scratch / "controls", self.hidden_tests(task)
+        oracle, hidden = self.oracle(task), self.hidden_tests(task)
         digest = await job.context.provider.digest(job.spec)
         pairs = job.context.options.controls
-
-        async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
-            if not tree.exists() and oracle is not None:
-                await asyncio.to_thread(_apply, base, oracle, tree, job.protected, hidden)
-            return await _run_paper(job, self.test_plan(task), tree, files, name)
-
         return ControlledTests(
             key=cache_key(
                 self.grader, digest, self.fingerprint(task), submission_digest(oracle) if oracle else "", str(pairs)
             ),
             expectation=expectation,
             sources=lambda: read_sources(base, hidden, job.protected),
-            run_oracle=run_oracle if oracle else None,
+            has_oracle=oracle is not None,
             pairs=pairs,
             use_cache=job.context.use_cache,
         )

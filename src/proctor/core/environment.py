@@ -5,9 +5,10 @@ and plugins.
 """
 
 import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,7 @@ from typing import Final, Protocol, Self, runtime_checkable
 from msgspec import field, structs
 
 from proctor.core.record import Record
-from proctor.core.trees import FileEntry, is_directory
+from proctor.core.trees import FileEntry, is_directory, make_readable
 
 OutputCallback = Callable[[bytes], None]
 MAX_COPY_BYTES: Final = 2_000_000_000
@@ -228,17 +229,22 @@ class Environment(Protocol):
 
 
 async def get_tree(environment: Environment, path: str, target: Path) -> None:
-    """Copy a directory out to the host, and nothing else that an agent has put in its place.
+    """Copy a directory out to the host, for us to read, and nothing else that an agent has put in its place.
 
     A symlink there would lead whoever reads `target` to files of the host.
 
     Raises:
-        NotADirectoryError: something else is there.
-        FileNotFoundError, LimitReached: as of `Environment.get`.
+        NotADirectoryError: something else is there, or nothing.
+        LimitReached: as of `Environment.get`.
     """
-    await environment.get(path, target)
+    with suppress(FileNotFoundError):
+        await environment.get(path, target)
     if not is_directory(target):
         raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
+    if os.geteuid() != 0:
+        import asyncio  # noqa: PLC0415 - slow, and the records here are imported without it
+
+        await asyncio.to_thread(make_readable, target)
 
 
 class Checkpoint(Protocol):

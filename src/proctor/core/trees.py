@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -229,10 +229,21 @@ def open_forced(path: DirFdPath, flags: int) -> int:
             os.close(handle)
 
 
-def make_readable(root: Path, path: bytes) -> None:
-    """Give the owner of a file or directory, who we are, back the permissions that were taken away."""
-    with open_parent(on_disk(root, path)) as place:
-        os.close(open_forced(place, OPEN_READ))
+def make_readable(tree: Path) -> None:
+    """Give the owner of a tree, who we are, back the permissions to read it. What cannot be reached stays as it is."""
+    waiting = [tree]
+    while waiting:
+        directory = waiting.pop()
+        with suppress(OSError):
+            directory.chmod(stat.S_IMODE(directory.lstat().st_mode) | OWNER_BITS)
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    elif entry.is_file(follow_symlinks=False):
+                        mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+                        if not mode & stat.S_IRUSR:
+                            Path(entry.path).chmod(mode | stat.S_IRUSR | stat.S_IWUSR)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import asyncio
 import posixpath
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -64,6 +64,7 @@ class DockerEnvironment(BaseEnvironment):
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
+        self._freezing = asyncio.Lock()
         self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
 
@@ -163,6 +164,16 @@ class DockerEnvironment(BaseEnvironment):
         """Copy a file or a tree out to the host."""
         inside = posixpath.join(*split_path(path))
         self._require_not_stopped()
+        try:
+            await self._get(inside, path, target, max_bytes)
+        except InfrastructureError:
+            # The engine does not cope with files that change while it reads them.
+            async with self._frozen() as frozen:
+                if not frozen:
+                    raise
+                await self._get(inside, path, target, max_bytes)
+
+    async def _get(self, inside: str, path: str, target: Path, max_bytes: int) -> None:
         chunks = ChunkPipe()
         unpacking = asyncio.ensure_future(asyncio.to_thread(unpack, chunks, target, max_bytes))
         try:
@@ -206,6 +217,21 @@ class DockerEnvironment(BaseEnvironment):
             )
 
         return DockerCheckpoint(self._container, self._config, image, start)
+
+    @asynccontextmanager
+    async def _frozen(self) -> AsyncIterator[bool]:
+        """Have nothing run in the container for the length of the block; False: nothing does, or it cannot be."""
+        async with self._freezing:
+            try:
+                await self._container.pause()
+            except DockerError:
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                with suppress(DockerError):  # it has been removed meanwhile
+                    await asyncio.shield(self._container.unpause())
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""

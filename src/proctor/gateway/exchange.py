@@ -88,7 +88,7 @@ class ExchangeTracker(SendObserver):
         self._status = status
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
         self._errors = errors
-        if headers.get("content-type", "").startswith("text/event-stream"):
+        if headers.get("content-type", "").lower().startswith("text/event-stream"):
             recorder = self._session.recorder
             self._event_buffer = recorder.new_event_buffer() if recorder is not None else None
             self._stream = EventStreamReader(self._usage, None if self._event_buffer is None else self._record_event)

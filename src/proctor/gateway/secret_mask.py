@@ -37,11 +37,16 @@ def secret_spellings(secrets: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(sorted(found, key=len, reverse=True))
 
 
+def mask_bytes(data: bytes, spellings: tuple[bytes, ...]) -> bytes:
+    """Bytes in one piece, without secrets."""
+    masked = bytearray(data)
+    _mask_contiguous(masked, spellings)
+    return bytes(masked)
+
+
 def mask_text(text: str, spellings: tuple[bytes, ...]) -> str:
     """A text in one piece, such as a header, without secrets."""
-    data = bytearray(text.encode("utf-8", "surrogateescape"))
-    _mask_contiguous(data, spellings)
-    return data.decode("utf-8", "surrogateescape")
+    return mask_bytes(text.encode("utf-8", "surrogateescape"), spellings).decode("utf-8", "surrogateescape")
 
 
 class SecretMask:

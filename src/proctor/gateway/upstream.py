@@ -31,7 +31,7 @@ from proctor.gateway.events import GatewayFailure
 from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor, Secret
-from proctor.gateway.secret_mask import SecretMask, mask_text, secret_spellings
+from proctor.gateway.secret_mask import SecretMask, mask_bytes, mask_text, secret_spellings
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
@@ -195,7 +195,7 @@ class Upstream(Backend, Responder):
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
             headers["content-length"] = length
-        events = headers.get("content-type", "").startswith("text/event-stream")
+        events = headers.get("content-type", "").lower().startswith("text/event-stream")
         mask = SecretMask(self._spellings, events=events)
         return BackendReply(
             response.status,
@@ -219,6 +219,7 @@ class Upstream(Backend, Responder):
         self, status: int, headers: Mapping[str, str], body: bytes, reason: str, errors: tuple[int, ...]
     ) -> BackendReply:
         clean = Redactor(self.secrets)
+        body = mask_bytes(body, self._spellings)
         returned = self._returned_headers(headers)
         final = self._retry.tries > 1 and _is_retryable(status, headers)
         if final or (status in _AUTH_STATUSES and not self.passes_login):

@@ -11,7 +11,7 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -166,5 +166,6 @@ def _regular_files(target: Path) -> dict[str, bytes] | None:
         about = path.lstat()
         if stat.S_ISREG(about.st_mode) and about.st_size <= budget:
             budget -= about.st_size
-            files[path.name if path == target else str(path.relative_to(target))] = path.read_bytes()
+            with suppress(PermissionError):  # it was made to be unreadable
+                files[path.name if path == target else str(path.relative_to(target))] = path.read_bytes()
     return files or None

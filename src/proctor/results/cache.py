@@ -45,9 +45,13 @@ class RecordCache(Generic[T]):
         half_written.write_bytes(to_json(record))
         half_written.replace(file)
 
+    def lock(self, key: str) -> asyncio.Lock:
+        """Of the making of one record, in this process."""
+        return _LOCKS.setdefault(self._file(key), asyncio.Lock())
+
     async def get_or_make(self, key: str, make: Callable[[], Awaitable[T]]) -> T:
         """The record with this key, made and stored where there is none; whoever asks meanwhile waits for it."""
-        async with _LOCKS.setdefault(self._file(key), asyncio.Lock()):
+        async with self.lock(key):
             record = self.get(key)
             if record is None:
                 record = await make()

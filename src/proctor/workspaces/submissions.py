@@ -25,7 +25,6 @@ from proctor.core.trees import (
     git_mode,
     is_directory,
     list_directory,
-    make_readable,
     on_disk,
     open_file,
     read_entry,
@@ -209,7 +208,7 @@ class _TreeComparison:
 
     def _children(self, directory: bytes) -> list[DirectoryEntry]:
         try:
-            found = self._list(directory)
+            found = list_directory(self.tree, directory)
         except OSError as error:
             self._exclude(directory, f"cannot be read: {error.strerror}")
             self._unread.append(directory + b"/" if directory else b"")
@@ -218,20 +217,6 @@ class _TreeComparison:
         if self._entries > MOST_ENTRIES:
             raise InvalidSubmission(Cause.TOO_LARGE, f"the tree holds more than {MOST_ENTRIES} files and directories")
         return found
-
-    def _list(self, directory: bytes) -> list[DirectoryEntry]:
-        try:
-            return list_directory(self.tree, directory)
-        except PermissionError:
-            make_readable(self.tree, directory)
-            return list_directory(self.tree, directory)
-
-    def _open(self, path: bytes) -> int:
-        try:
-            return open_file(self.tree, path)
-        except PermissionError:
-            make_readable(self.tree, path)
-            return open_file(self.tree, path)
 
     def _visit_tracked(self, child: DirectoryEntry, listed: GitTreeEntry, new: list[DirectoryEntry]) -> None:
         if listed.mode == SUBMODULE:
@@ -267,7 +252,7 @@ class _TreeComparison:
 
     def _read_file(self, child: DirectoryEntry, listed: GitTreeEntry | None) -> FileEntry | None:
         """The file as it is now; None when it is as in the base, which is found without holding it in memory."""
-        with os.fdopen(self._open(child.path), "rb") as file:
+        with os.fdopen(open_file(self.tree, child.path), "rb") as file:
             status = os.fstat(file.fileno())
             mode = git_mode(status)
             if listed is not None and listed == GitTreeEntry(mode, blob_id(file, status.st_size, like=listed)):

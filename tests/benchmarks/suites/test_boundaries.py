@@ -18,6 +18,11 @@ def change(file: Path, **changes: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
+def link(path: Path, target: Path | str) -> Path:
+    path.symlink_to(target)
+    return path
+
+
 def replace(path: Path, target: Path | str) -> None:
     """Put a link in the place of a file or folder."""
     path.rename(path.parent.parent.parent.parent / f"moved-{path.name}")
@@ -30,15 +35,15 @@ ATTACKS: dict[str, Callable[[Path, Path], object]] = {
     "instance": lambda one, out: replace(one / "instance.json", out / "instance.json"),
     "repo": lambda one, out: replace(one / "repo", out),
     "hidden": lambda one, out: replace(one / "hidden", out),
-    "folder of instances": lambda one, out: (one.parent.rename(out / "i"), one.parent.symlink_to(out / "i")),
+    "folder of instances": lambda one, out: (one.parent.rename(out / "i"), link(one.parent, out / "i")),
     "link in repo": lambda one, out: (one / "repo/link").symlink_to(out / "secret"),
     "link in repo, with dots": lambda one, _: (one / "repo/link").symlink_to("../../../../outside/secret"),
     "link in repo to the hidden tests": lambda one, _: (one / "repo/link").symlink_to("../hidden/tests/test_calc.py"),
     "link to a folder in repo": lambda one, out: (one / "repo/tests/link").symlink_to(out),
     "link in hidden": lambda one, out: (one / "hidden/tests/link").symlink_to(out / "secret"),
     "link through a link": lambda one, _: (
-        (one / "repo/up").symlink_to("tests/.."),
-        (one / "repo/link").symlink_to("up/../../x"),
+        link(one / "repo/up", "tests/.."),
+        link(one / "repo/link", "up/../../x"),
     ),
     "link to nothing outside": lambda one, _: (one / "repo/link").symlink_to("/nowhere/at/all"),
     "pipe": lambda one, _: os.mkfifo(one / "repo/pipe"),
@@ -106,6 +111,6 @@ def test_the_command_ends_with_one_sentence_and_its_exit_code(world: tuple[Path,
     folder, outside = world
     (folder / "instances/one/repo/link").symlink_to(outside / "secret")
     done = proctor(folder, "bench", "validate", "--suite", folder)
-    assert done.returncode == InvalidData.exit_code
+    assert done.code == InvalidData.exit_code
     (line,) = done.stderr.splitlines()
     assert line.endswith("repo/link: a link leads out of its tree; put the file itself there")

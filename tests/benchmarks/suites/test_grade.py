@@ -81,10 +81,9 @@ async def test_what_setting_up_leaves_in_the_workspace_is_there_for_the_tests(tm
     evaluation = await graded(tmp_path, LocalProvider())
     assert evaluation.verdict.cause is Cause.SOLVED, evaluation.verdict.reason
     kept = {file.name for file in Path(evaluation.artifacts or "").rglob("*") if file.is_file()}
-    assert kept == {
-        *("instance.json", "submission.diff"),
-        *("pre_patch.tests.json", "pre_patch.txt", "post_patch.tests.json", "post_patch.txt"),
-    }
+    runs = {name.split(".")[0].rstrip("0123456789ab") for name in kept}
+    assert runs == {"instance", "submission", "pre_patch", "post_patch", "controls", "paper"}
+    assert {"pre_patch.tests.json", "pre_patch.txt", "post_patch.tests.json", "post_patch.txt"} <= kept
 
 
 async def test_the_suites_default_limits_a_test_run(tmp_path: Path) -> None:

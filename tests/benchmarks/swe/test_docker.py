@@ -185,8 +185,13 @@ async def test_pro_is_graded_by_the_instances_own_scripts(
         "own_tests": (Cause.SOLVED, None),
     }
     # A diff that does not end in a line end is torn to the official grader, which has no other way to apply it.
-    torn = (await graded(made, pro.rows["gold"], pro.patch("gold").rstrip("\n"), environments, tmp_path)).verdict
+    patch = pro.patch("gold").rstrip("\n")
+    torn = (await graded(made, pro.rows["gold"], patch, environments, tmp_path, controls=1)).verdict
     assert (torn.status, torn.official) == (Status.RESOLVED, Status.UNRESOLVED)
+    # Which code its ids mean only its own parser knows: that no test could be altered is said.
+    assert torn.controls is not None
+    row = made.rows[str(pro.rows["gold"]["instance_id"])]
+    assert set(torn.controls.uncontrolled) == {*row.fail_to_pass, *row.pass_to_pass}
 
 
 @pytest.mark.slow
@@ -211,10 +216,9 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     made = benchmark("ace_bench", feature.rows, feature_row, FeatureBenchGrader())
     verdicts = {
         name: (await graded(made, feature.rows[name], feature.patch(name), environments, tmp_path)).verdict
-        for name in ("gold", "wrong", "non_applying", "half", "own_tests", "level_2")
+        for name in ("wrong", "non_applying", "half", "own_tests", "level_2")
     }
     assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
-        "gold": (Cause.SOLVED, 1.0),
         "wrong": (Cause.TESTS_FAILED, 0.3333),
         "non_applying": (Cause.DOES_NOT_APPLY, 0.0),
         "half": (Cause.TESTS_FAILED, 0.6667),
@@ -223,9 +227,11 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     }
     gold = made.oracle(task_of(made, feature.rows["gold"]))
     assert gold is not None
-    assert (
-        await graded(made, feature.rows["gold"], gold.content.decode(), environments, tmp_path)
-    ).verdict.score == 1.0
+    same = await graded(made, feature.rows["gold"], gold.content.decode(), environments, tmp_path, controls=1)
+    assert (same.verdict.cause, same.verdict.score, same.verdict.findings) == (Cause.SOLVED, 1.0, ())
+    assert same.verdict.controls is not None
+    assert same.verdict.controls.controlled > 0
+    assert same.verdict.controls.uncontrolled == ()
     level_2 = task_of(made, feature.rows["level_2"])
     assert made.oracle(level_2) is None
     context = GradingContext(provider=environments, folder=tmp_path, options=GradeOptions())

@@ -167,7 +167,6 @@ ATTACKS = (
             "    except OSError: pass"
         ),
         FAILED,
-        ("only-live",),
     ),
 )
 

@@ -12,6 +12,7 @@ from proctor.grading.controls import (
     RunPaper,
     control_findings,
     examine,
+    make_runs,
     prove_controls,
     resolve_exam,
     stands_so_far,
@@ -33,15 +34,16 @@ async def given(
     run: RunPaper, *, pairs: int = 1, repeats: int = 1, plain: Sequence[TestRun] = ()
 ) -> tuple[Exam, Resolution]:
     oracle = ToyRunner(SOURCE, right(**VALUES))
-    controls = await prove_controls(tuple(VALUES), (), {FILE: SOURCE}, oracle, pairs=pairs, chance=random.Random(2))
-    exam = await examine(
+    proof = prove_controls(tuple(VALUES), (), {FILE: SOURCE}, pairs=pairs, chance=random.Random(2))
+    controls = await make_runs(proof, oracle)
+    papers = examine(
         controls,
         {FILE: SOURCE},
-        run,
         lambda seen, unseen: stands_so_far(BEFORE, seen, EXPECTATION, unseen),
         repeats=repeats,
         plain=plain,
     )
+    exam = await make_runs(papers, run)
     return exam, resolve_exam(BEFORE, exam, controls, EXPECTATION)
 
 
@@ -127,9 +129,8 @@ async def test_each_repetition_has_papers_of_its_own() -> None:
 
 async def unproved(run: RunPaper) -> tuple[Exam, Resolution]:
     controls = unproved_controls(tuple(VALUES), {FILE: SOURCE}, pairs=1)
-    exam = await examine(
-        controls, {FILE: SOURCE}, run, lambda seen, unseen: stands_so_far(BEFORE, seen, EXPECTATION, unseen)
-    )
+    papers = examine(controls, {FILE: SOURCE}, lambda seen, unseen: stands_so_far(BEFORE, seen, EXPECTATION, unseen))
+    exam = await make_runs(papers, run)
     return exam, resolve_exam(BEFORE, exam, controls, EXPECTATION)
 
 

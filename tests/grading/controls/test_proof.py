@@ -8,7 +8,8 @@ import pytest
 from grading.controls.toy_tests import FILE, ToyRunner, broken, right, source
 from proctor.core.verdict import TestStatus
 from proctor.grading import TestResults, TestRun
-from proctor.grading.controls import ControlSet, alter, prove_controls, sample_tests
+from proctor.grading.controls import ControlSet, alter, make_runs, prove_controls, sample_tests
+from proctor.grading.controls.papers import paper_files
 from proctor.grading.controls.proof import MAX_SAMPLE, candidate_alterations, is_named
 
 VALUES = {"nothing": 0, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
@@ -17,15 +18,15 @@ SOURCE = source(**VALUES)
 
 async def prove(runner: ToyRunner, *, pairs: int = 1, whole_step: bool = False) -> ControlSet:
     first, *others = VALUES
-    return await prove_controls(
+    proof = prove_controls(
         (first, others[0], others[1], others[2]),
         others[3:],
         {FILE: SOURCE},
-        runner,
         pairs=pairs,
         whole_step=whole_step,
         chance=random.Random(3),
     )
+    return await make_runs(proof, runner)
 
 
 async def test_a_candidate_that_the_oracle_passes_is_no_twin() -> None:
@@ -71,7 +72,7 @@ async def test_tests_that_no_run_shows_have_no_twin() -> None:
 
 
 async def test_without_any_twin_all_is_uncontrolled() -> None:
-    controls = await prove_controls(tuple(VALUES), (), {FILE: SOURCE}, broken, pairs=1)
+    controls = await make_runs(prove_controls(tuple(VALUES), (), {FILE: SOURCE}, pairs=1), broken)
     assert (controls.pairs, set(controls.uncontrolled)) == ((), set(VALUES))
 
 
@@ -93,7 +94,7 @@ def test_a_failure_elsewhere_is_no_failure_of_the_twin(log: bytes, named: bool) 
 async def test_a_task_with_one_test_to_fix_has_more_pairs() -> None:
     oracle = ToyRunner(SOURCE, right(**VALUES))
     tests = tuple(VALUES)
-    controls = await prove_controls(tests[:1], tests[1:], {FILE: SOURCE}, oracle, pairs=1)
+    controls = await make_runs(prove_controls(tests[:1], tests[1:], {FILE: SOURCE}, pairs=1), oracle)
     assert len(controls.pairs) == 4
 
 
@@ -107,9 +108,24 @@ async def test_a_twin_names_every_test_that_shares_its_code_also_one_that_was_no
         log = b"tests/test_a.py:3: AssertionError" if is_altered else b""
         return TestRun(outcome=TestResults(tests=dict.fromkeys(cases, status)), exit_code=int(is_altered), log=log)
 
-    controls = await prove_controls(cases[:1], (), {file: code}, oracle, pairs=1, others=cases)
+    controls = await make_runs(prove_controls(cases[:1], (), {file: code}, pairs=1, others=cases), oracle)
     assert controls.tests == cases[:1]
     assert [set(twin.tests) for twin in controls.twins] == [set(cases)]
+
+
+async def test_a_file_whose_tests_look_at_it_is_not_filled_up() -> None:
+    file, test = "tests/test_a.py", "tests/test_a.py::test_x"
+    code = b"def test_x():\n    assert len(open(__file__).read()) == 61\n"
+
+    async def oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        status = TestStatus.PASSED if files[file] == code else TestStatus.FAILED
+        return TestRun(outcome=TestResults(tests={test: status}), exit_code=0, log=b"tests/test_a.py:2: AssertionError")
+
+    controls = await make_runs(prove_controls((test,), (), {file: code}, pairs=1), oracle)
+    assert controls.tests == (test,)
+    for plain, altered in controls.pairs:
+        assert paper_files(controls, {file: code}, plain) == {file: code}
+        assert paper_files(controls, {file: code}, altered) != {file: code}
 
 
 def test_some_tests_that_passed_before_are_controlled() -> None:

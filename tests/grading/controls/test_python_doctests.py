@@ -32,15 +32,15 @@ SOURCE = text('''
         return [chr(97 + n) for n in range(count)]
 
 
-    class Shelf:
+    class Proof:
         def label(self):
             r"""
             >>> print('\\\\w')
             \\w
-            >>> Shelf().label()
-            'shelf'
+            >>> Proof().label()
+            'proof'
             """
-            return "shelf"
+            return "proof"
 ''')
 
 
@@ -57,7 +57,7 @@ def failed(source: bytes) -> set[str]:
     [
         ("src/sample.py::sample", "sample", 1),
         ("src/sample.py::src.sample.words", "sample.words", 3),
-        ("src/sample.py::sample.Shelf.label", "sample.Shelf.label", 1),
+        ("src/sample.py::sample.Proof.label", "sample.Proof.label", 1),
         ("sample.words", "sample.words", 3),
         ("Doctest: src.sample.words", "sample.words", 3),
     ],

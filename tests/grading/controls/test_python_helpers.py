@@ -186,3 +186,22 @@ def test_a_copy_is_never_taken_for_a_test() -> None:
     for one in assert_each_fails(source, "test_it"):
         names = {node.name for node in ast.parse(alter(source, [one])).body if isinstance(node, ast.FunctionDef)}
         assert {name for name in names if name.startswith("test")} == {"test_inner", "test_it"}
+
+
+def test_what_a_function_of_the_file_gets_is_not_what_it_expects_because_of_its_name() -> None:
+    source = text("""
+        def assert_equal_to_itself(given):
+            assert given == given
+
+        def test_it():
+            def assert_both_equal(one, two):
+                assert (one, two) == (one, two)
+
+            assert_both_equal(1, 2)
+            assert_equal_to_itself(3)
+        """)
+    found = twins(source, "test_it")
+    assert [one.altered for one in found[:2]] == [
+        "assert (one, two) != (one, two)",
+        "assert given != given",
+    ]

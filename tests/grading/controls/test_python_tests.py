@@ -14,7 +14,7 @@ import contextlib, re, unittest
 from unittest import mock
 
 def value(it): return it
-def broken(): raise KeyError("no such shelf")
+def broken(): raise KeyError("no such proof")
 
 @contextlib.contextmanager
 def raises(kind, match=""):
@@ -55,7 +55,7 @@ def method(body: str) -> bytes:
         ("assert value(1) == 1", "literal", "assert value(1) == 2"),
         ("assert value(-0.25) == -0.25", "literal", "assert value(-0.25) == -0.35"),
         ("assert value(255) == 0xff", "literal", "assert value(255) == 0xfe"),
-        ("assert value('shelf') == 'shelf'", "literal", "assert value('shelf') == 'shele'"),
+        ("assert value('proof') == 'proof'", "literal", "assert value('proof') == 'prooe'"),
         ("assert value('a\\n') == 'a\\n'", "literal", "assert value('a\\n') == 'b\\n'"),
         ("assert value('') == ''", "literal", "assert value('') == 'x'"),
         ("assert value(b'\\x00') == b'\\x00'", "literal", "assert value(b'\\x00') == b'\\x01'"),
@@ -66,7 +66,7 @@ def method(body: str) -> bytes:
         ("assert value([]) == []", "literal", "assert value([]) == [0]"),
         ("assert value(True) is True", "literal", "assert value(True) is False"),
         ("assert value(None) is None", "literal", "assert value(None) is True"),
-        ("assert 'shelf' in value('a shelf')", "literal", "assert 'shele' in value('a shelf')"),
+        ("assert 'proof' in value('a proof')", "literal", "assert 'prooe' in value('a proof')"),
         ("assert value(2.501) == approx(2.5)", "literal", "assert value(2.501) == approx(3.5)"),
         ("expected = [1, 2]\nassert value([1, 2]) == expected", "literal", "expected = [1, 1]"),
         ("for n, e in [(1, 2), (2, 3)]:\n    assert n + 1 == e", "literal", "for n, e in [(1, 2), (2, 2)]:"),
@@ -104,14 +104,14 @@ def test_each_rule_of_functions(body: str, kind: str, altered: str) -> None:
         ("self.assertAlmostEqual(value(2.5001), 2.5, 2)", "literal", "self.assertAlmostEqual(value(2.5001), 3.5, 2)"),
         ("self.assertAlmostEqual(1500, 1600, delta=200)", "literal", "self.assertAlmostEqual(1500, 2600, delta=200)"),
         ("self.assertTrue(value(5) == 5)", "literal", "self.assertTrue(value(5) == 4)"),
-        ("self.assertIn('shelf', value('a shelf'))", "literal", "self.assertIn('shele', value('a shelf'))"),
+        ("self.assertIn('proof', value('a proof'))", "literal", "self.assertIn('prooe', value('a proof'))"),
         ("self.assertRegex(value('no 12'), r'no \\d+')", "literal", "self.assertRegex(value('no 12'), r'np \\d+')"),
         ("self.assertCountEqual(value([1, 2]), [2, 1])", "literal", "self.assertCountEqual(value([1, 2]), [2, 2])"),
         ("eq = self.assertEqual\neq(value(5), 5)", "literal", "eq(value(5), 4)"),
         (
-            "with self.assertRaisesRegex(KeyError, 'shelf'): broken()",
+            "with self.assertRaisesRegex(KeyError, 'proof'): broken()",
             "literal",
-            "with self.assertRaisesRegex(KeyError, 'shele'): broken()",
+            "with self.assertRaisesRegex(KeyError, 'prooe'): broken()",
         ),
         ("self.assertRaises(KeyError, broken)", "exception", "self.assertRaises(EOFError, broken)"),
         (

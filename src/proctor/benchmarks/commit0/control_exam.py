@@ -24,6 +24,8 @@ from proctor.grading.controls import (
     control_findings,
     control_summary,
     examine,
+    find_or_prove,
+    make_runs,
     read_sources,
 )
 from proctor.grading.controls.papers import TwinResults
@@ -39,8 +41,17 @@ async def make_controls(
     job: Commit0GradingJob, stub: TreeResults, oracle: TreeResults | None, scratch: Path
 ) -> ControlSet:
     """The control set of a library, proved with its oracle where it is not known; `scratch` is an empty folder."""
-    tests = await _controlled_tests(job, stub, oracle, scratch)
-    return tests.known() or await tests.make(None)
+    whole = scratch / "controls"
+
+    async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
+        del name
+        if not whole.exists():
+            tree = await asyncio.to_thread(job.library.oracle_tree)
+            await asyncio.to_thread(lay_out, tree or job.tree, job.generated, whole)
+        await asyncio.to_thread(replace_files, whole, files)
+        return (await strict_run(job, whole))[1]
+
+    return await find_or_prove(await _controlled_tests(job, stub, oracle), run_oracle, None)
 
 
 async def examine_submission(job: Commit0GradingJob, tree: Path, results: TreeResults, controls: ControlSet) -> Exam:
@@ -53,7 +64,7 @@ async def examine_submission(job: Commit0GradingJob, tree: Path, results: TreeRe
         return run
 
     sources = await asyncio.to_thread(read_sources, job.tree, None, job.protected)
-    exam = await examine(controls, sources, run_paper, lambda run, _: run.complete, passing=PASSING)
+    exam = await make_runs(examine(controls, sources, lambda run, _: run.complete, passing=PASSING), run_paper)
     # A wrong program may pass an altered test by its mistake; nobody honest passes both.
     both = TwinResults(
         passed=tuple(twin for twin in exam.twins.passed if _was_passed(twin, controls, results)),
@@ -94,22 +105,10 @@ def _was_passed(twin: Alteration, controls: ControlSet, results: TreeResults) ->
     return any(results.statuses.get(test) in PASSING for test in deciding)
 
 
-async def _controlled_tests(
-    job: Commit0GradingJob, stub: TreeResults, oracle: TreeResults | None, scratch: Path
-) -> ControlledTests:
+async def _controlled_tests(job: Commit0GradingJob, stub: TreeResults, oracle: TreeResults | None) -> ControlledTests:
     reached = stub.statuses if oracle is None else oracle.statuses
     passed = tuple(test for test, status in reached.items() if oracle is None or status in PASSING)
     before = frozenset(test for test, status in stub.statuses.items() if status in PASSING)
-    whole = scratch / "controls"
-
-    async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
-        del name
-        if not whole.exists():
-            tree = await asyncio.to_thread(job.library.oracle_tree)
-            await asyncio.to_thread(lay_out, tree or job.tree, job.generated, whole)
-        await asyncio.to_thread(replace_files, whole, files)
-        return (await strict_run(job, whole))[1]
-
     environment = await job.context.provider.digest(job.spec)
     pairs = job.context.options.controls
     return ControlledTests(
@@ -120,7 +119,7 @@ async def _controlled_tests(
             passing=PASSING,
         ),
         sources=lambda: read_sources(job.tree, None, job.protected),
-        run_oracle=None if oracle is None else run_oracle,
+        has_oracle=oracle is not None,
         pairs=pairs,
         use_cache=job.context.use_cache,
     )

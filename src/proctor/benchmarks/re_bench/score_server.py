@@ -125,7 +125,7 @@ class ScoreServer:
         try:
             await get_tree(environment, environment.workdir, snapshot)
             return await self._scorer(snapshot)
-        except (LimitReached, FileNotFoundError, NotADirectoryError):
+        except (LimitReached, NotADirectoryError):
             return ScorerResult(
                 score=None,
                 message={"error": "what is in the home directory is too large, or cannot be read, to be scored"},

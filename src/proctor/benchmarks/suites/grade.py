@@ -5,11 +5,11 @@ Every test run has an environment of its own, made from a tree that we laid out.
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,9 +40,11 @@ from proctor.grading import (
 from proctor.grading.controls import (
     ControlledRun,
     ControlledTests,
+    RequestedRun,
     control_summary,
+    controlled_exam,
+    find_or_prove,
     read_sources,
-    run_controlled,
 )
 from proctor.grading.job import submission_digest
 from proctor.results import RecordCache
@@ -143,40 +145,68 @@ async def _run_post_patch(
     tree = scratch / "post_patch"
     applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
     steps: list[TestStepResult] = []
-
-    async def run_paper(files: Mapping[str, bytes], name: str) -> TestRun:
-        replace_files(tree, files)
-        permit = _permit_after(job, pre_patch)
-        steps.append(await job.instance.run_tests(job, tree, name, touched=applied.touched, permit=permit))
-        return steps[-1].run
-
-    tests = await _controlled_tests(job, oracle, scratch / "controls")
+    solved: AppliedSubmission | None = None
+    tests = await _controlled_tests(job, oracle)
     if runs > 1 and await _proven_stable(job):
         stable = msgspec.structs.replace(tests.expectation, proven_stable=True)
         tests = dataclasses.replace(tests, expectation=stable)
-    ended = await run_controlled(tests, run_paper, lambda: pre_patch.result().run, repeats=runs)
+    async with tests.lock():
+        exam = controlled_exam(tests, lambda: pre_patch.result().run, repeats=runs)
+        try:
+            asked = next(exam)
+            while True:
+                if asked.of_oracle and oracle is not None:
+                    whole = scratch / "controls"
+                    if solved is None:
+                        solved = await asyncio.to_thread(_lay_out_submission, job, oracle, whole)
+                    step = await _run_on(job, whole, asked, touched=solved.touched, permit=job.context.permit)
+                else:
+                    permit = _permit_after(job, pre_patch)
+                    step = await _run_on(job, tree, asked, touched=applied.touched, permit=permit)
+                    steps.append(step)
+                asked = exam.send(step.run)
+        except StopIteration as end:
+            ended: ControlledRun = end.value
     summary = steps[0].summary if ended.plain else await job.save_run("post_patch", ended.runs[0])
     return applied, _PostPatch(ended, summary, steps[0].repair)
 
 
-async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None, tree: Path) -> ControlledTests:
-    """What controls the tests of this instance; the oracle is laid out in `tree` when it is needed."""
-    instance, applied = job.instance, list[AppliedSubmission]()
+def _run_on(
+    job: SuiteGradingJob,
+    tree: Path,
+    asked: RequestedRun,
+    *,
+    touched: tuple[str, ...],
+    permit: AbstractAsyncContextManager[object],
+) -> Coroutine[Any, Any, TestStepResult]:
+    """The tests on a tree with the requested files in place."""
+    replace_files(tree, asked.files)
+    return job.instance.run_tests(job, tree, asked.name, touched=touched, permit=permit)
+
+
+async def _prove_controls(
+    job: SuiteGradingJob, oracle: Prediction, tree: Path, touched: tuple[str, ...], before: TestRun
+) -> ControlSummary:
+    """Make the control set of an instance; `tree` has its oracle applied."""
 
     async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
-        if not applied and oracle is not None:
-            applied.append(await asyncio.to_thread(_lay_out_submission, job, oracle, tree))
-        replace_files(tree, files)
-        touched, permit = applied[0].touched, job.context.permit
-        return (await instance.run_tests(job, tree, name, touched=touched, permit=permit)).run
+        asked = RequestedRun(files=dict(files), name=name, of_oracle=True)
+        return (await _run_on(job, tree, asked, touched=touched, permit=job.context.permit)).run
 
+    tests = await _controlled_tests(job, oracle)
+    return control_summary(await find_or_prove(tests, run_oracle, before), None)
+
+
+async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None) -> ControlledTests:
+    """What controls the tests of this instance."""
+    instance = job.instance
     environment = await job.context.provider.digest(job.spec)
     pairs = job.context.options.controls
     return ControlledTests(
         key=cache_key(GRADER, environment, job.fingerprint, submission_digest(oracle) if oracle else "", str(pairs)),
         expectation=job.expectation,
         sources=lambda: read_sources(instance.repo, instance.hidden, instance.protected),
-        run_oracle=run_oracle if oracle else None,
+        has_oracle=oracle is not None,
         pairs=pairs,
         use_cache=job.context.use_cache,
     )
@@ -243,8 +273,7 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
         found = validate(before, after, job.expectation)
         controls = None
         if not found.problems and job.context.options.controls:
-            tests = await _controlled_tests(job, oracle, scratch / "controls")
-            controls = control_summary(await tests.make(before[0]), None)
+            controls = await _prove_controls(job, oracle, solved, applied.touched, before[0])
     return await _task_health(
         job,
         problems=[problem.detail for problem in found.problems],

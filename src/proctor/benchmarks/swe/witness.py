@@ -21,6 +21,7 @@ from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_enviro
 from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.patches import touched_paths, with_final_newline
 from proctor.benchmarks.swe.reporter_step import ReporterStep, reporter_step
+from proctor.benchmarks.swe.reverse_diff import reversed_diff
 from proctor.benchmarks.swe.rows import FeatureBenchRow, R, SweEvoRow
 from proctor.benchmarks.swe.tasks import row_fingerprint
 from proctor.core.environment import Environment
@@ -41,7 +42,13 @@ from proctor.grading import (
     pytest_config,
     run_tests,
 )
-from proctor.grading.controls import ControlledRun, ControlledTests, ControlSet, run_controlled
+from proctor.grading.controls import (
+    ControlledRun,
+    ControlledTests,
+    ControlSet,
+    find_or_prove,
+    run_controlled,
+)
 from proctor.results.cache import RecordCache, cache_key
 from proctor.workspaces import InvalidSubmission, apply_patch
 
@@ -119,7 +126,7 @@ async def examine_submission(job: SweGradingJob[R], patch: bytes) -> ControlledR
 async def make_controls(job: SweGradingJob[R]) -> ControlSet | None:
     """The control set of an instance, proved with its oracle; None as above."""
     tests = await _Witness.make(job)
-    return None if tests is None else await tests.controlled_tests().make(None)
+    return None if tests is None else await find_or_prove(tests.controlled_tests(), tests.run_oracle, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ class _Witness(Generic[R]):
     @classmethod
     async def make(cls, job: SweGradingJob[R]) -> "_Witness[R] | None":
         oracle_patch = job.official_grader.oracle_patch(job.row)
-        if oracle_patch is None or isinstance(job.row, FeatureBenchRow):
+        if oracle_patch is None:
             return None
         step, tested = reporter_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
         sources = await read_test_sources(job, step)
@@ -161,7 +168,7 @@ class _Witness(Generic[R]):
                 fail_to_pass=self.oracle.fail_to_pass, pass_to_pass=self.oracle.pass_to_pass, passing=PASSING
             ),
             sources=lambda: self.sources.tests,
-            run_oracle=lambda files, name: self._run(_Tested(patch=self.oracle_patch), files, f"oracle.{name}"),
+            has_oracle=True,
             pairs=pairs,
             use_cache=self.job.context.use_cache,
         )
@@ -170,8 +177,12 @@ class _Witness(Generic[R]):
         return await run_controlled(
             self.controlled_tests(),
             lambda files, name: self._run(_Tested(patch=patch, protected=self.job.protected), files, name),
-            lambda: None,
+            self.run_oracle,
+            None,
         )
+
+    async def run_oracle(self, files: Mapping[str, bytes], name: str) -> TestRun:
+        return await self._run(_Tested(patch=self.oracle_patch), files, f"oracle.{name}")
 
     async def _run(self, tested: _Tested, paper: Mapping[str, bytes], name: str) -> TestRun:
         run = await _run_once(self.job, self.step, self.sources, tested, paper)
@@ -188,10 +199,14 @@ async def _observe_oracle(
     for one in (step, None) if step is not None else (None,):
         run = await _run_once(job, one, sources, tested, {})
         await job.save_run("witness.oracle" if one is not None else "witness.oracle.official", run)
+        fail_to_pass, pass_to_pass = job.row.fail_to_pass, job.row.pass_to_pass
+        if isinstance(job.row, FeatureBenchRow):
+            # Its labels are files; what decides are the tests in them.
+            fail_to_pass, pass_to_pass = tuple(test for test in run.tests if "::" in test), ()
         found = OracleWitness(
             by_reporter=one is not None,
-            fail_to_pass=tuple(label for label in job.row.fail_to_pass if run.tests.get(label) in PASSING),
-            pass_to_pass=tuple(label for label in job.row.pass_to_pass if run.tests.get(label) in PASSING),
+            fail_to_pass=tuple(label for label in fail_to_pass if run.tests.get(label) in PASSING),
+            pass_to_pass=tuple(label for label in pass_to_pass if run.tests.get(label) in PASSING),
             tampered=run.outcome.tampered,
         )
         if found.fail_to_pass:
@@ -278,7 +293,10 @@ async def _committed(environment: Environment, commit: str, path: str) -> bytes 
 
 async def read_test_sources(job: SweGradingJob[R], step: ReporterStep | None) -> TestSources | None:
     """The test files with the test patch, and the test program; None where the patch does not apply to the base."""
-    patch = with_final_newline(job.row.test_patch.encode("utf-8", "surrogateescape"))
+    text = job.row.test_patch
+    if isinstance(job.row, FeatureBenchRow):
+        text = reversed_diff(text, excluding=frozenset()) or ""  # it takes the tests away
+    patch = with_final_newline(text.encode("utf-8", "surrogateescape"))
     paths = touched_paths(patch)
     async with job.start_prepared() as environment:
         await environment.exec(["git", "config", "--global", "--add", "safe.directory", "*"])

@@ -20,7 +20,15 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError
 from proctor.core.verdict import Finding, TestStatus
-from proctor.grading.controls import ControlSet, Exam, Paper, control_findings, control_summary, prove_controls
+from proctor.grading.controls import (
+    ControlSet,
+    Exam,
+    Paper,
+    control_findings,
+    control_summary,
+    make_runs,
+    prove_controls,
+)
 from proctor.grading.controls.languages import has_finder
 from proctor.grading.controls.papers import merge_papers, paper_files, twin_results
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
@@ -209,7 +217,8 @@ class VerifierExam:
                 return ControlSet(uncontrolled=tuple(passing), reason="the solution does not pass a second time")
             some = random.SystemRandom().sample(passing, min(_MAX_PROVED, len(passing)))
             rest = tuple(test for test in passing if test not in set(some))
-            made = await prove_controls(some, (), self._sources(), proof.run, pairs=self.pairs, others=rest)
+            requests = prove_controls(some, (), self._sources(), pairs=self.pairs, others=rest)
+            made = await make_runs(requests, proof.run)
             return msgspec.structs.replace(made, uncontrolled=(*made.uncontrolled, *rest))
 
 

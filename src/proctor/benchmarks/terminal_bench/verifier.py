@@ -22,6 +22,7 @@ from proctor.benchmarks.terminal_bench.verdict_rule import (
 )
 from proctor.core.environment import Checkpoint, Environment
 from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.core.trees import is_directory
 from proctor.grading.state import (
     GraderMarkers,
     LeftoverPolicy,
@@ -194,6 +195,8 @@ async def _fetch_logs(environment: Environment) -> tuple[dict[str, bytes], str]:
 
 
 def _read_logs(target: Path) -> dict[str, bytes]:
+    if not is_directory(target):
+        return {}  # a link would lead to files of the host
     wanted = (target / name for name in ("reward.json", "reward.txt", "ctrf.json"))
     return {file.name: file.read_bytes() for file in wanted if file.is_file() and not file.is_symlink()}
 

@@ -6,7 +6,8 @@ passes them is worth making one.
 
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,8 @@ from proctor.core.trees import LINK, file_paths, read_entry
 from proctor.core.verdict import ControlSummary, Finding
 from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
 from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
-from proctor.grading.controls.papers import ControlSet
-from proctor.grading.controls.proof import RunPaper, prove_controls, sample_tests, unproved_controls
+from proctor.grading.controls.papers import ControlSet, RequestedRun, Requests, RunPaper, make_runs
+from proctor.grading.controls.proof import prove_controls, sample_tests, unproved_controls
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
@@ -36,14 +37,14 @@ class ControlledTests:
     Attributes:
         key: identifies all that the control set depends on: environment, tests, oracle, grader.
         sources: reads the test files, by path, as they are when the tests run.
-        run_oracle: runs the tests on the tree with the oracle applied; None where the task has no oracle.
+        has_oracle: whether there is an oracle to prove the control set with.
         pairs: of papers; 0 turns control exams off.
     """
 
     key: str
     expectation: Expectation
     sources: Callable[[], Mapping[str, bytes]]
-    run_oracle: RunPaper | None
+    has_oracle: bool
     pairs: int
     use_cache: bool = True
 
@@ -59,29 +60,39 @@ class ControlledTests:
         """The control set, where it was made before."""
         return self._cache.get(self._full_key) if self.use_cache and self.pairs else None
 
-    async def make(self, before: TestRun | None) -> ControlSet:
-        """The control set, made and proved where it is not known."""
-        if not self.use_cache:
-            return await self._prove(before)
-        return await self._cache.get_or_make(self._full_key, lambda: self._prove(before))
+    @asynccontextmanager
+    async def lock(self) -> AsyncIterator[None]:
+        """Held while the control set may be made: whoever needs the same one meanwhile waits for it."""
+        if self.use_cache and self.pairs and self.known() is None:
+            async with self._cache.lock(self._full_key):
+                yield
+        else:
+            yield
 
-    async def _prove(self, before: TestRun | None) -> ControlSet:
-        expectation = self.expectation
-        if self.run_oracle is None:
-            return unproved_controls(expectation.labels, self.sources(), pairs=self.pairs)
+    def proof(self, before: TestRun | None) -> Requests[ControlSet]:
+        """The control set, made and proved where it is not known."""
+        controls = self.known()
+        if controls is None:
+            controls = yield from self._prove(before)
+            if self.use_cache:
+                self._cache.put(self._full_key, controls)
+        return controls
+
+    def _prove(self, before: TestRun | None) -> Requests[ControlSet]:
+        expectation, sources = self.expectation, self.sources()
+        if not self.has_oracle:
+            return unproved_controls(expectation.labels, sources, pairs=self.pairs)
         fail_to_pass, pass_to_pass = expectation.fail_to_pass, expectation.pass_to_pass
         if not expectation.labels:
-            solved = (await self.run_oracle({}, "controls0")).tests
+            solved = (yield RequestedRun(files={}, name="controls0", of_oracle=True)).tests
             passing = [test for test, status in solved.items() if status in expectation.passing]
             earlier = before.tests if before is not None else {}
             fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
             pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
-        sources = self.sources()
-        controls = await prove_controls(
+        controls = yield from prove_controls(
             fail_to_pass,
             sample_tests(pass_to_pass, random.SystemRandom()),
             sources,
-            self.run_oracle,
             pairs=self.pairs,
             others=pass_to_pass,
             whole_step=expectation.exit_zero or not expectation.labels,
@@ -110,39 +121,34 @@ class ControlledRun(Record):
     controls: ControlSummary | None = None
 
 
-async def run_controlled(
-    tests: ControlledTests,
-    run_paper: RunPaper,
-    before: Callable[[], TestRun | None],
-    *,
-    repeats: int = 1,
-) -> ControlledRun:
-    """Run the tests on a submission, as they are and altered, and judge it.
+def controlled_exam(
+    tests: ControlledTests, before: Callable[[], TestRun | None], *, repeats: int = 1
+) -> Requests[ControlledRun]:
+    """Ask for runs of the tests on a submission, as they are and altered, and judge it.
 
     Args:
-        tests: of the task.
-        run_paper: runs the tests on the tree with the submission applied, with these files over it.
-        before: the run on the pristine tree, which has ended when the first paper has.
+        tests: of the task; their lock is held.
+        before: the run on the pristine tree, which has ended when the first requested run has.
         repeats: how many independent results are wanted.
     """
     controls = tests.known()
     plain: list[TestRun] = []
     if controls is None or not controls.pairs:
         for name in ("post_patch", *(f"post_patch.det{number}" for number in range(1, repeats))):
-            plain.append(await run_paper({}, name))  # noqa: PERF401 - a comprehension is a call more
+            run = yield RequestedRun(files={}, name=name)
+            plain.append(run)
         resolution = resolve(before(), plain[0], tests.expectation, reruns=plain[1:])
         ended = ControlledRun(resolution=resolution, runs=tuple(plain), plain=True)
         if not tests.pairs:
             return ended
         if controls is None and resolution.status is Status.RESOLVED:
-            controls = await tests.make(before())
+            controls = yield from tests.proof(before())
         if controls is None or not controls.pairs:
             summary = control_summary(controls, None) if controls is not None else None
             return msgspec.structs.replace(ended, controls=summary)
-    exam = await examine(
+    exam = yield from examine(
         controls,
         tests.sources(),
-        run_paper,
         lambda run, unseen: stands_so_far(before(), run, tests.expectation, unseen),
         repeats=repeats,
         plain=plain,
@@ -155,6 +161,28 @@ async def run_controlled(
         findings=control_findings(exam) if exam.complete else (),
         controls=control_summary(controls, exam),
     )
+
+
+async def run_controlled(
+    tests: ControlledTests, run_paper: RunPaper, run_oracle: RunPaper, before: TestRun | None, *, repeats: int = 1
+) -> ControlledRun:
+    """The same with everything run: by `run_paper` on the submission, by `run_oracle` on the oracle."""
+    async with tests.lock():
+        exam = controlled_exam(tests, lambda: before, repeats=repeats)
+        try:
+            asked = next(exam)
+            while True:
+                run = run_oracle if asked.of_oracle else run_paper
+                asked = exam.send(await run(asked.files, asked.name))
+        except StopIteration as end:
+            result: ControlledRun = end.value
+            return result
+
+
+async def find_or_prove(tests: ControlledTests, run_oracle: RunPaper, before: TestRun | None) -> ControlSet:
+    """The control set of a task, made and proved where it is not known."""
+    async with tests.lock():
+        return await make_runs(tests.proof(before), run_oracle)
 
 
 def read_sources(base: Path, overlay: Path | None, protected: tuple[str, ...]) -> dict[str, bytes]:

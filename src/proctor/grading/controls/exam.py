@@ -9,8 +9,16 @@ from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.verdict import ControlSummary, Finding, TestStatus
 from proctor.grading.controls.alteration import Alteration
-from proctor.grading.controls.papers import ControlSet, Paper, TwinResults, merge_papers, paper_files, twin_results
-from proctor.grading.controls.proof import RunPaper
+from proctor.grading.controls.papers import (
+    ControlSet,
+    Paper,
+    RequestedRun,
+    Requests,
+    TwinResults,
+    merge_papers,
+    paper_files,
+    twin_results,
+)
 from proctor.grading.finding_codes import AuditCode
 from proctor.grading.outcome import TestRun
 from proctor.grading.resolve import Expectation, Resolution, join_names, resolve
@@ -39,22 +47,20 @@ class Exam(Record):
     pairs: int
 
 
-async def examine(
+def examine(
     controls: ControlSet,
     sources: Mapping[str, bytes],
-    run_paper: RunPaper,
     stands: Stands,
     *,
     repeats: int = 1,
     plain: Sequence[TestRun] = (),
     passing: Sequence[TestStatus] = (TestStatus.PASSED,),
-) -> Exam:
+) -> Requests[Exam]:
     """Give the papers of a control set to a submission, each in a fresh environment.
 
     Args:
         controls: proved for this task.
         sources: the test files that it was proved with.
-        run_paper: runs the tests on the tree with the submission applied.
         stands: says after each paper whether the next one is worth its cost.
         repeats: how many independent results are wanted.
         plain: runs of all tests as they are, one for each repetition, where there were some already.
@@ -70,7 +76,7 @@ async def examine(
             continue
         given += 1
         for name, paper in zip(_PAPER_NAMES, pair, strict=True):
-            run = await run_paper(paper_files(controls, sources, paper), f"paper{number + 1}{name}")
+            run = yield RequestedRun(files=paper_files(controls, sources, paper), name=f"paper{number + 1}{name}")
             groups[group].append((paper, run))
             merged = merge_papers(controls, groups[group])
             if not stands(merged, _unseen(controls, groups[group])):
@@ -80,19 +86,15 @@ async def examine(
     if not fallen:
         twins = twin_results(controls, [one for group in groups for one in group], passing)
         if not controls.proved:
-            twins = TwinResults(passed=await _confirm(controls, sources, run_paper, twins, passing))
+            twins = TwinResults(passed=(yield from _confirm(controls, sources, twins, passing)))
     return Exam(
         runs=tuple(merge_papers(controls, group) for group in groups), twins=twins, complete=not fallen, pairs=given
     )
 
 
-async def _confirm(
-    controls: ControlSet,
-    sources: Mapping[str, bytes],
-    run_paper: RunPaper,
-    results: TwinResults,
-    passing: Sequence[TestStatus],
-) -> tuple[Alteration, ...]:
+def _confirm(
+    controls: ControlSet, sources: Mapping[str, bytes], results: TwinResults, passing: Sequence[TestStatus]
+) -> Requests[tuple[Alteration, ...]]:
     """Those of the first twins that passed which pass alone, too.
 
     No oracle has shown that altered tests leave their neighbours alone. Alone, nothing but its expectation differs
@@ -101,7 +103,7 @@ async def _confirm(
     confirmed: list[Alteration] = []
     for number, twin in enumerate(results.passed[:_MAX_CONFIRMED]):
         paper = Paper(altered=(controls.twins.index(twin),))
-        run = await run_paper(paper_files(controls, sources, paper), f"confirmation{number + 1}")
+        run = yield RequestedRun(files=paper_files(controls, sources, paper), name=f"confirmation{number + 1}")
         confirmed += twin_results(controls, [(paper, run)], passing).passed
     return tuple(confirmed)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
 from proctor.grading.controls.changed_text import other_text
-from proctor.grading.controls.syntax_tree import Grammar, Proposal, Proposer, SyntaxTree, parse_source, walk
+from proctor.grading.controls.syntax_tree import Grammar, ProposedChange, Proposer, SyntaxTree, parse_source, walk
 from proctor.grading.controls.test_blocks import HOLE, TestBlock, TestName, alterations_of_blocks
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     if tree is None:
         return {}
     own = _of_package(path, tests)
-    return alterations_of_blocks(path, tree, own, _File(tree, own).blocks)
+    return alterations_of_blocks(path, tree, own, _GoFile(tree, own).blocks)
 
 
 def _of_package(path: str, tests: Sequence[str]) -> list[str]:
@@ -104,7 +104,7 @@ def _package_name(test: str) -> str:
     return package.rpartition("/")[2].strip()
 
 
-class _File:
+class _GoFile:
     def __init__(self, tree: SyntaxTree, tests: Sequence[str]) -> None:
         self.tree = tree
         self.tests = tests
@@ -154,7 +154,7 @@ class _File:
         self.blocks.append(rest)
         block.propose = lambda: () if rest.ids else self._body(body, parameter)
 
-    def _started(self, body: "Node") -> Iterator[Proposal]:
+    def _started(self, body: "Node") -> Iterator[ProposedChange]:
         """What subtests expect that a function starts which only this test calls."""
         for node in walk(body):
             function = node.child_by_field_name("function") if node.type == "call_expression" else None
@@ -265,7 +265,7 @@ class _File:
                 elif around.parent is not None:
                     yield around.parent, around
 
-    def _row(self, row: "Node", named: "Node") -> Iterator[Proposal]:
+    def _row(self, row: "Node", named: "Node") -> Iterator[ProposedChange]:
         if row.type == "literal_element" and row.named_children:
             row = row.named_children[0]
         fields = [one for one in row.named_children if one != named and one.type != "comment"] or [row]
@@ -278,7 +278,7 @@ class _File:
         for one in fields:
             yield from self._literals(one, one)
 
-    def _literals(self, assertion: "Node", node: "Node") -> Iterator[Proposal]:
+    def _literals(self, assertion: "Node", node: "Node") -> Iterator[ProposedChange]:
         """The values of an expression; a list that is expected to be empty gets an element."""
         found = False
         for proposal in self.proposer.values(assertion, [node]):
@@ -295,7 +295,7 @@ class _File:
 
     # What a test expects.
 
-    def _body(self, body: "Node", parameter: str) -> Iterator[Proposal]:
+    def _body(self, body: "Node", parameter: str) -> Iterator[ProposedChange]:
         inside = [
             node for node in walk(body, into=lambda node: node.id not in self.block_of) if node.id not in self.block_of
         ]
@@ -321,7 +321,7 @@ class _File:
 
     def _condition(
         self, assertion: "Node", node: "Node", declared: "dict[str, Node]", body: "Node"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """A condition under which the test fails."""
         operator = node.child_by_field_name("operator")
         sign = self.text(operator) if operator is not None else ""
@@ -347,7 +347,7 @@ class _File:
 
     def _expected(
         self, assertion: "Node", sides: "Sequence[Node]", declared: "dict[str, Node]", body: "Node"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """A value that is expected, where it stands, or where its variable or the field of its table gets it."""
         for side in sides:
             if side.type != "call_expression" or re.match(r"\[\]|errors\.New|fmt\.Errorf", self.text(side)):
@@ -364,7 +364,7 @@ class _File:
                 if field is not None:
                     yield from self._fields(assertion, self.text(field), body)
 
-    def _fields(self, assertion: "Node", field: str, body: "Node") -> Iterator[Proposal]:
+    def _fields(self, assertion: "Node", field: str, body: "Node") -> Iterator[ProposedChange]:
         """The values that the rows of a table have for a field."""
         found = [
             value
@@ -377,7 +377,7 @@ class _File:
         for value in [*found[:1], *found[:0:-1]][:2]:
             yield from self._literals(assertion, value)
 
-    def _call(self, call: "Node", declared: "dict[str, Node]", body: "Node") -> Iterator[Proposal]:
+    def _call(self, call: "Node", declared: "dict[str, Node]", body: "Node") -> Iterator[ProposedChange]:
         function = call.child_by_field_name("function")
         arguments = _arguments(call)
         if function is None:
@@ -402,7 +402,7 @@ class _File:
 
     def _named(
         self, call: "Node", method: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]", body: "Node"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """An assertion of testify, or one that is called like those."""
         name = self.text(method)
         given = arguments[1:] if self._is_given_test(arguments) else arguments
@@ -422,7 +422,7 @@ class _File:
             bool(arguments) and re.fullmatch(r"t|tb|b|tt|c|s\.T\(\)|suite\.T\(\)", self.text(arguments[0])) is not None
         )
 
-    def _helper(self, call: "Node", arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _helper(self, call: "Node", arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         """A function of this file's that is given the test: what else it is given."""
         for argument in arguments[:0:-1]:
             if argument.type not in {"call_expression", "func_literal"} and not self._is_name(argument):
@@ -435,7 +435,7 @@ class _File:
         name = f"/{_rewritten(_unquoted(self.text(node)))}"
         return any(name in test for test in self.tests)
 
-    def _example(self, body: "Node") -> Iterator[Proposal]:
+    def _example(self, body: "Node") -> Iterator[ProposedChange]:
         """The output that an example says it has, in its last comments."""
         comments = [node for node in walk(body) if node.type == "comment"]
         marked = next(
@@ -451,7 +451,7 @@ class _File:
             if len(changed) == len(text[start:]):
                 yield self.proposer.replaced(AlterationKind.OUTPUT, comment, comment, text[:start] + changed)
 
-    def _failing_statement(self, body: "Node", parameter: str) -> Iterator[Proposal]:
+    def _failing_statement(self, body: "Node", parameter: str) -> Iterator[ProposedChange]:
         """A statement that fails, after all others."""
         statements = [
             one

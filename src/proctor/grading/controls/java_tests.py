@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
-from proctor.grading.controls.syntax_tree import Grammar, Proposal, Proposer, SyntaxTree, parse_source, walk
+from proctor.grading.controls.syntax_tree import Grammar, ProposedChange, Proposer, SyntaxTree, parse_source, walk
 from proctor.grading.controls.test_blocks import TestBlock, TestName, alterations_of_blocks
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     tree = parse_source(source, JAVA)
     if tree is None:
         return {}
-    return alterations_of_blocks(path, tree, _of_class(path, tests), _File(tree).blocks)
+    return alterations_of_blocks(path, tree, _of_class(path, tests), _JavaFile(tree).blocks)
 
 
 def _of_class(path: str, tests: Sequence[str]) -> list[str]:
@@ -86,7 +86,7 @@ def _of_class(path: str, tests: Sequence[str]) -> list[str]:
     return own or list(tests)
 
 
-class _File:
+class _JavaFile:
     def __init__(self, tree: SyntaxTree) -> None:
         self.tree = tree
         self.proposer = Proposer(tree)
@@ -143,7 +143,7 @@ class _File:
 
     # What a test expects.
 
-    def _method(self, body: "Node", annotation: "Node | None") -> Iterator[Proposal]:
+    def _method(self, body: "Node", annotation: "Node | None") -> Iterator[ProposedChange]:
         expects = annotation is not None and any(one.type == "class_literal" for one in walk(annotation))
         if annotation is not None:
             for one in walk(annotation):
@@ -167,11 +167,11 @@ class _File:
         if not expects:
             yield from self._failing_statement(body)
 
-    def _exception(self, assertion: "Node", literal: "Node") -> Iterator[Proposal]:
+    def _exception(self, assertion: "Node", literal: "Node") -> Iterator[ProposedChange]:
         other = next(one for one in _EXCEPTIONS if one not in self.text(literal))
         yield self.proposer.replaced(AlterationKind.EXCEPTION, assertion, literal, f"{other}.class")
 
-    def _invocation(self, call: "Node", declared: "dict[str, Node]") -> Iterator[Proposal]:
+    def _invocation(self, call: "Node", declared: "dict[str, Node]") -> Iterator[ProposedChange]:
         name_node, target = call.child_by_field_name("name"), call.child_by_field_name("object")
         if name_node is None:
             return
@@ -193,7 +193,7 @@ class _File:
 
     def _chained(
         self, call: "Node", word: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """`assertThat(x).isEqualTo(5)`."""
         name = self.text(word)
         if not _NEGATIVE.match(name):
@@ -226,7 +226,7 @@ class _File:
 
     def _plain(
         self, call: "Node", word: "Node", name: str, arguments: "Sequence[Node]", declared: "dict[str, Node]"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """An assertion of JUnit, TestNG or Hamcrest."""
         if name in _EQUALITIES:
             given = list(arguments[1:] if name == "assertThat" else arguments[:3])
@@ -250,7 +250,9 @@ class _File:
             return f"{found.removesuffix(used)}{other}"
         return other if not self._imports else ""
 
-    def _values(self, call: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]") -> Iterator[Proposal]:
+    def _values(
+        self, call: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]"
+    ) -> Iterator[ProposedChange]:
         """Values among the arguments, or else those of the variables that they are."""
         found = False
         for argument in arguments:
@@ -274,7 +276,7 @@ class _File:
             return False
         return target is None or self.text(target)[:1].isupper()
 
-    def _negated(self, assertion: "Node", condition: "Node") -> Iterator[Proposal]:
+    def _negated(self, assertion: "Node", condition: "Node") -> Iterator[ProposedChange]:
         if condition.type == "binary_expression":
             operator = condition.child_by_field_name("operator")
             if operator is not None and self.text(operator) in _COMPARISONS:
@@ -295,7 +297,7 @@ class _File:
                 yield from self._values(assertion, arguments, {})
         yield self.proposer.replaced(AlterationKind.BOOLEAN, assertion, condition, f"!({self.text(condition)})")
 
-    def _guard(self, node: "Node") -> Iterator[Proposal]:
+    def _guard(self, node: "Node") -> Iterator[ProposedChange]:
         """`if (a != b) fail(…)` expects that they are equal."""
         condition, consequence = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
         if condition is None or consequence is None or not condition.named_children:
@@ -303,7 +305,7 @@ class _File:
         if re.search(r"\bfail\(|\bthrow new Assertion|\bthrow new \w*(Exception|Error)", self.text(consequence)):
             yield from self._negated(condition, condition.named_children[0])
 
-    def _failing_statement(self, body: "Node") -> Iterator[Proposal]:
+    def _failing_statement(self, body: "Node") -> Iterator[ProposedChange]:
         """A statement that fails, after all others. What cannot be reached does not compile."""
         named = [one for one in body.named_children if one.type not in {"line_comment", "block_comment"}]
         last = named[-1] if named else None

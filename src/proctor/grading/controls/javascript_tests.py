@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
 from proctor.grading.controls.syntax_tree import (
     Grammar,
-    Proposal,
+    ProposedChange,
     Proposer,
     SyntaxTree,
     load_parser,
@@ -139,7 +139,7 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     if tree is None:
         return {}
     own = [test for test in tests if not _names_another_file(test, path)]
-    return alterations_of_blocks(path, tree, own, _File(tree, own).blocks)
+    return alterations_of_blocks(path, tree, own, _JavaScriptFile(tree, own).blocks)
 
 
 def _parse(path: str, source: bytes) -> SyntaxTree | None:
@@ -163,7 +163,7 @@ def _names_another_file(test: str, path: str) -> bool:
     return bool(paths) and not any(path.endswith(name) or name.endswith(path) for name in named)
 
 
-class _File:
+class _JavaScriptFile:
     def __init__(self, tree: SyntaxTree, tests: Sequence[str]) -> None:
         self.tree = tree
         self.proposer = Proposer(tree)
@@ -286,7 +286,7 @@ class _File:
             if row is not None:
                 yield TestBlock(TestName((name,)), lambda row=row, node=node: self._row_proposals(row, node))  # type: ignore[misc]
 
-    def _row_proposals(self, row: "Node", name: "Node") -> Iterator[Proposal]:
+    def _row_proposals(self, row: "Node", name: "Node") -> Iterator[ProposedChange]:
         fields = [child for child in row.named_children if child != name and child.type != "comment"]
         if row.type == "object":
             fields = [child for child in fields if child.child_by_field_name("value") != name]
@@ -300,11 +300,11 @@ class _File:
 
     # What a test expects.
 
-    def _proposals(self, body: "Node") -> Iterator[Proposal]:
+    def _proposals(self, body: "Node") -> Iterator[ProposedChange]:
         yield from self._expectations(body)
         yield from self._statements(body)
 
-    def _expectations(self, body: "Node") -> Iterator[Proposal]:
+    def _expectations(self, body: "Node") -> Iterator[ProposedChange]:
         inside = [
             node for node in walk(body, into=lambda node: node.id not in self.block_of) if node.id not in self.block_of
         ]
@@ -324,7 +324,7 @@ class _File:
             elif node.type == "if_statement":
                 yield from self._guard(node)
 
-    def _assertion(self, call: "Node", declared: "dict[str, Node]") -> Iterator[Proposal]:
+    def _assertion(self, call: "Node", declared: "dict[str, Node]") -> Iterator[ProposedChange]:
         function = call.child_by_field_name("function")
         arguments = _arguments(call)
         if function is None:
@@ -346,7 +346,7 @@ class _File:
 
     def _method(
         self, call: "Node", function: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """`assert.equal(…)`, or a method of this file's that asserts."""
         member = function.child_by_field_name("property")
         root = function.child_by_field_name("object")
@@ -360,7 +360,7 @@ class _File:
 
     def _named(
         self, call: "Node", method: "Node", name: str, arguments: "Sequence[Node]", declared: "dict[str, Node]"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """An assertion whose name says what it compares."""
         if name in _EQUALITIES or name in _MATCHES:
             yield from self._expected(call, arguments[:2], declared)
@@ -376,7 +376,9 @@ class _File:
         """Whether an assertion can be used: as a member of the same object, or because the file uses it already."""
         return method.type != "identifier" or re.search(rf"\b{other}\b".encode(), self.tree.source) is not None
 
-    def _expected(self, call: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]") -> Iterator[Proposal]:
+    def _expected(
+        self, call: "Node", arguments: "Sequence[Node]", declared: "dict[str, Node]"
+    ) -> Iterator[ProposedChange]:
         """Values of the second argument, or else of the first, or else of the variable that one of them is."""
         for argument in reversed(arguments):
             if argument.type in {"call_expression", "await_expression", "new_expression", *_FUNCTIONS}:
@@ -390,7 +392,7 @@ class _File:
             if value is not None and value.type not in {"call_expression", "await_expression", *_FUNCTIONS}:
                 yield from self._literal(call, value)
 
-    def _literal(self, call: "Node", node: "Node") -> Iterator[Proposal]:
+    def _literal(self, call: "Node", node: "Node") -> Iterator[ProposedChange]:
         found = False
         for proposal in self.proposer.values(call, [node]):
             found = True
@@ -400,7 +402,7 @@ class _File:
                 AlterationKind.LITERAL, call, node, "[0]" if node.type == "array" else "{ x: 0 }"
             )
 
-    def _exception(self, call: "Node", expected: "Sequence[Node]") -> Iterator[Proposal]:
+    def _exception(self, call: "Node", expected: "Sequence[Node]") -> Iterator[ProposedChange]:
         """Another type, or another text in the message or pattern that is expected."""
         for node in expected:
             if node.type in {"identifier", "member_expression"}:
@@ -413,7 +415,7 @@ class _File:
             else:
                 yield from self.proposer.values(call, [node], AlterationKind.EXCEPTION)
 
-    def _wrapped(self, kind: AlterationKind, call: "Node", node: "Node") -> Proposal:
+    def _wrapped(self, kind: AlterationKind, call: "Node", node: "Node") -> ProposedChange:
         return self.proposer.edited(
             kind,
             call,
@@ -422,7 +424,7 @@ class _File:
             ],
         )
 
-    def _negated(self, call: "Node", condition: "Node") -> Iterator[Proposal]:
+    def _negated(self, call: "Node", condition: "Node") -> Iterator[ProposedChange]:
         """The other truth value: of a comparison by its operator, else by a negation."""
         if condition.type == "binary_expression":
             operator = condition.child_by_field_name("operator")
@@ -465,7 +467,7 @@ class _File:
             else:
                 return None
 
-    def _chained(self, assertion: "Node", chain: "Node", arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _chained(self, assertion: "Node", chain: "Node", arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         """`expect(x).toBe(5)`, `expect(x).to.be.true`, `x.should.equal(5)`."""
         root = self._chain_root(chain)
         matcher = chain.child_by_field_name("property")
@@ -499,7 +501,7 @@ class _File:
                     AlterationKind.COMPARISON, assertion, [Edit(start=found.start(), end=found.end(), text="")]
                 )
 
-    def _guard(self, node: "Node") -> Iterator[Proposal]:
+    def _guard(self, node: "Node") -> Iterator[ProposedChange]:
         """`if (a !== b) throw …` expects that they are equal."""
         condition = node.child_by_field_name("condition")
         consequence = node.child_by_field_name("consequence")
@@ -538,7 +540,7 @@ class _File:
         root = self.text(function).split(".")[0]
         return root in {"assert", "t", "expect", "chai", "should"}
 
-    def _helper(self, call: "Node", name: str, arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _helper(self, call: "Node", name: str, arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         """A call of a function that asserts: the values that it is given, those that it expects first."""
         given = [one for one in arguments if one.type not in _FUNCTIONS]
         parameters = self._parameters(name)
@@ -583,7 +585,7 @@ class _File:
 
     # The last resort.
 
-    def _statements(self, body: "Node") -> Iterator[Proposal]:
+    def _statements(self, body: "Node") -> Iterator[ProposedChange]:
         """A statement that fails at the end of the test: an assertion as the file makes them, or an exception."""
         block = body.child_by_field_name("body")
         if block is None:

@@ -1,6 +1,5 @@
 """Which module proposes the alterations of a test file, by the file's language."""
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
@@ -37,7 +36,6 @@ GRAMMARS: Final[dict[str, Grammar]] = {
     ".java": java_tests.JAVA,
     ".rs": rust_tests.RUST,
 }
-_SHEBANG: Final = re.compile(rb"#!\s*\S*?(?:/|env\s+(?:-\S+\s+)*)(\w+)")
 _SUFFIX_OF_PROGRAM: Final = {
     **dict.fromkeys((b"sh", b"bash", b"dash", b"ash", b"ksh", b"zsh"), ".sh"),
     b"bats": ".bats",
@@ -78,5 +76,8 @@ def _language_suffix(path: str, source: bytes) -> str:
     suffix = PurePosixPath(path).suffix
     if suffix in FINDERS:
         return suffix
-    match = _SHEBANG.match(source[:200])
-    return _SUFFIX_OF_PROGRAM.get(match[1], "") if match is not None else ""
+    words = source[2:200].partition(b"\n")[0].split() if source.startswith(b"#!") else []
+    programs = [word.rpartition(b"/")[2] for word in words if not word.startswith(b"-") and b"=" not in word]
+    if programs[:1] == [b"env"]:
+        del programs[0]
+    return _SUFFIX_OF_PROGRAM.get(programs[0], "") if programs else ""

@@ -5,8 +5,8 @@ Which tests of a paper are altered can be told from neither the names, the sizes
 
 import math
 import random
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from typing import Final, Literal, TypeVar
 
 from msgspec import field
 
@@ -15,10 +15,43 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, alter
 from proctor.grading.outcome import InconclusiveRun, TestResults, TestRun, record_status
 
+T = TypeVar("T")
+
 # Whoever guesses which tests are altered must be right this often: once in each paper for each test that decides.
 MIN_GUESSES: Final = 8
 _MAX_PADDING: Final = 64
 _FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
+
+
+class RequestedRun(Record):
+    """A run of the tests that an exam or a proof asks for.
+
+    Attributes:
+        files: what stands in place of the tree's own files, by path.
+        name: of the run's artifacts.
+        of_oracle: on the tree with the oracle applied; otherwise with the submission.
+    """
+
+    files: dict[str, bytes]
+    name: str
+    of_oracle: bool = False
+
+
+Requests = Generator[RequestedRun, TestRun, T]
+"""Asks for one run after the other, and is sent what each gave."""
+RunPaper = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
+"""Runs the tests on one tree with these files in place of its own; the text names the run's artifacts."""
+
+
+async def make_runs(requests: Requests[T], run_paper: RunPaper) -> T:
+    """Make all requested runs on one tree; what they led to."""
+    try:
+        asked = next(requests)
+        while True:
+            asked = requests.send(await run_paper(asked.files, asked.name))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 class Paper(Record):

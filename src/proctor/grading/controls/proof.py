@@ -6,7 +6,7 @@ original and fails every twin in it.
 
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
@@ -19,6 +19,8 @@ from proctor.grading.controls.languages import find_alterations
 from proctor.grading.controls.papers import (
     ControlSet,
     Paper,
+    RequestedRun,
+    Requests,
     file_sizes,
     halved_pairs,
     pair_count,
@@ -32,9 +34,6 @@ from proctor.grading.outcome_reader import EXIT_CODE_TEST
 MAX_SAMPLE: Final = 20  # of the tests that passed before the submission
 _MAX_RUNS: Final = 16
 _FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
-
-RunPaper = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
-"""Runs the tests on a tree with these files, by path, in place of its own. The text names the run's artifacts."""
 
 
 def sample_tests(pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
@@ -58,25 +57,23 @@ def candidate_alterations(
     return {test: found[test] for test in tests if test in found}
 
 
-async def prove_controls(
+def prove_controls(
     fail_to_pass: Sequence[str],
     pass_to_pass: Sequence[str],
     sources: Mapping[str, bytes],
-    run_oracle: RunPaper,
     *,
     pairs: int,
     others: Sequence[str] = (),
     whole_step: bool = False,
     passing: Sequence[TestStatus] = (TestStatus.PASSED,),
     chance: random.Random | None = None,
-) -> ControlSet:
-    """The control set for these tests.
+) -> Requests[ControlSet]:
+    """The control set for these tests, by runs of the oracle.
 
     Args:
         fail_to_pass: the tests that decide whether the task was solved; the oracle passes them.
         pass_to_pass: those of the others that are controlled too.
         sources: the test files, by path, as they are given to a submission.
-        run_oracle: runs the tests on the tree with the oracle applied.
         pairs: how many pairs of papers are wanted.
         others: tests that must pass too and get no twins of their own; some may share the code of one that does.
         whole_step: the exit code of the test program decides too, so one paper of each pair has no alterations.
@@ -86,8 +83,8 @@ async def prove_controls(
     chance = chance or random.SystemRandom()
     tests = tuple(dict.fromkeys((*fail_to_pass, *pass_to_pass)))
     rest = tuple(test for test in others if test not in set(tests))
-    proof = _Proof(tests=tests, others=rest, sources=sources, run_oracle=run_oracle, passing=tuple(passing))
-    twins = await proof.find_twins()
+    proof = _Proof(tests=tests, others=rest, sources=sources, passing=tuple(passing))
+    twins = yield from proof.find_twins()
     controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
     if not twins:
         return ControlSet(uncontrolled=tests)
@@ -101,9 +98,13 @@ async def prove_controls(
     )
     if not whole_step:
         halved = _with_pairs(controls, halved_pairs(len(twins), count, chance))
-        if await proof.holds(halved):
+        if (yield from proof.holds(halved)):
             return halved
-    return await proof.all_altered(controls, count, sizes=controls.sizes)
+    whole = yield from proof.all_altered(controls, count, sizes=controls.sizes)
+    if not whole.pairs or (yield from proof.plain_holds(whole)):
+        return whole
+    # Tests that look at their own file do not bear to have it filled up.
+    return (yield from proof.all_altered(controls, count, sizes=dict.fromkeys(controls.sizes, _NO_PADDING)))
 
 
 def _with_pairs(controls: ControlSet, pairs: tuple[tuple[Paper, Paper], ...]) -> ControlSet:
@@ -143,12 +144,11 @@ class _Proof:
     tests: tuple[str, ...]
     others: tuple[str, ...]
     sources: Mapping[str, bytes]
-    run_oracle: RunPaper
     passing: tuple[TestStatus, ...]
     runs: int = 0
     tried: dict[str, int] = field(default_factory=dict)
 
-    async def find_twins(self) -> tuple[Alteration, ...]:
+    def find_twins(self) -> Requests[tuple[Alteration, ...]]:
         """One twin that the oracle fails for as many tests as possible."""
         candidates = candidate_alterations(self.tests, self.sources, self.others)
         twins: list[Alteration] = []
@@ -156,7 +156,7 @@ class _Proof:
             chosen = self._choose(candidates, twins)
             if not chosen:
                 break
-            twins += await self._failed_by_oracle(chosen)
+            twins += yield from self._failed_by_oracle(chosen)
         return tuple(twins)
 
     def _choose(
@@ -177,8 +177,8 @@ class _Proof:
                     break
         return chosen
 
-    async def _failed_by_oracle(self, chosen: list[Alteration]) -> list[Alteration]:
-        run = await self._run(chosen)
+    def _failed_by_oracle(self, chosen: list[Alteration]) -> Requests[list[Alteration]]:
+        run = yield from self._run(chosen)
         if run is None:
             return []
         if run.complete and any(run.tests.get(test) is not None for one in chosen for test in one.tests):
@@ -187,17 +187,22 @@ class _Proof:
             return []
         # One of them keeps all tests from running: the others are found by halves.
         middle = len(chosen) // 2
-        return [*await self._failed_by_oracle(chosen[:middle]), *await self._failed_by_oracle(chosen[middle:])]
+        first = yield from self._failed_by_oracle(chosen[:middle])
+        return [*first, *(yield from self._failed_by_oracle(chosen[middle:]))]
 
-    async def _run(self, chosen: Sequence[Alteration]) -> TestRun | None:
+    def _run(self, chosen: Sequence[Alteration]) -> Requests[TestRun | None]:
         if self.runs >= _MAX_RUNS:
             return None
         controls = ControlSet(twins=tuple(chosen), sizes=dict.fromkeys((one.path for one in chosen), _NO_PADDING))
-        return await self._run_paper(controls, Paper(altered=tuple(range(len(chosen)))))
+        return (yield from self._run_paper(controls, Paper(altered=tuple(range(len(chosen))))))
 
-    async def _run_paper(self, controls: ControlSet, paper: Paper) -> TestRun:
+    def _run_paper(self, controls: ControlSet, paper: Paper) -> Requests[TestRun]:
         self.runs += 1
-        return await self.run_oracle(paper_files(controls, self.sources, paper), f"controls{self.runs}")
+        return (
+            yield RequestedRun(
+                files=paper_files(controls, self.sources, paper), name=f"controls{self.runs}", of_oracle=True
+            )
+        )
 
     def _fails(self, one: Alteration, together: Sequence[Alteration], run: TestRun) -> bool:
         deciding = [test for test in one.tests if test in set(self.tests)]
@@ -206,10 +211,10 @@ class _Proof:
         here = [other for other in together if other.path == one.path]
         return is_named(run.log, one.path, altered_lines(self.sources[one.path], here, one))
 
-    async def holds(self, controls: ControlSet) -> bool:
+    def holds(self, controls: ControlSet) -> Requests[bool]:
         """Whether the oracle passes each original and fails each twin in all papers."""
         for paper in (paper for pair in controls.pairs for paper in pair):
-            run = await self._run_paper(controls, paper)
+            run = yield from self._run_paper(controls, paper)
             altered = controls.altered_tests(paper)
             results = twin_results(controls, [(paper, run)], self.passing)
             every = (*self.tests, *self.others)
@@ -218,10 +223,15 @@ class _Proof:
                 return False
         return True
 
-    async def all_altered(self, controls: ControlSet, pairs: int, *, sizes: Mapping[str, int]) -> ControlSet:
+    def plain_holds(self, controls: ControlSet) -> Requests[bool]:
+        """Whether the oracle passes every test in the paper without alterations."""
+        run = yield from self._run_paper(controls, Paper())
+        return run.complete and all(run.tests.get(test) in self.passing for test in (*self.tests, *self.others))
+
+    def all_altered(self, controls: ControlSet, pairs: int, *, sizes: Mapping[str, int]) -> Requests[ControlSet]:
         """Papers without and with all alterations, with those of the twins that the oracle then fails."""
         everything = Paper(altered=tuple(range(len(controls.twins))))
-        run = await self._run_paper(controls, everything)
+        run = yield from self._run_paper(msgspec.structs.replace(controls, sizes=dict(sizes)), everything)
         twins = tuple(
             twin
             for twin in controls.twins
@@ -234,7 +244,7 @@ class _Proof:
             fewer = ControlSet(twins=twins, tests=tests, uncontrolled=lost, sizes=dict(sizes))
             if not twins:
                 return ControlSet(uncontrolled=self.tests)
-            return await self.all_altered(fewer, pairs, sizes=sizes)
+            return (yield from self.all_altered(fewer, pairs, sizes=sizes))
         return ControlSet(
             twins=twins, tests=tests, uncontrolled=lost, sizes=dict(sizes), pairs=whole_pairs(len(twins), pairs)
         )

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
-from proctor.grading.controls.syntax_tree import Grammar, Proposal, Proposer, SyntaxTree, parse_source, walk
+from proctor.grading.controls.syntax_tree import Grammar, ProposedChange, Proposer, SyntaxTree, parse_source, walk
 from proctor.grading.controls.test_blocks import HOLE, TestBlock, TestName, alterations_of_blocks
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def find_alterations(path: str, source: bytes, tests: Sequence[str]) -> dict[str
     tree = parse_source(source, RUST)
     if tree is None:
         return {}
-    blocks = _File(tree, is_test_file="src" not in PurePosixPath(path).parts).blocks
+    blocks = _RustFile(tree, is_test_file="src" not in PurePosixPath(path).parts).blocks
     return alterations_of_blocks(path, tree, _of_module(path, tests, blocks), blocks)
 
 
@@ -69,7 +69,7 @@ def _is_below(test: str, names: Collection[str]) -> bool:
     return test in names or test.rpartition("::")[0] in names
 
 
-class _File:
+class _RustFile:
     def __init__(self, tree: SyntaxTree, *, is_test_file: bool) -> None:
         self.tree = tree
         self._is_test_file = is_test_file
@@ -107,7 +107,9 @@ class _File:
                 self.helpers.setdefault(name.rpartition("::")[2], function)
             return
         self.blocks.append(TestBlock(TestName((name,)), lambda: self._body(body, attributes)))
-        cases = [one for one, path in zip(attributes, paths, strict=False) if re.search(r"(^|::)(test_)?case$", path)]
+        cases = [
+            one for one, path in zip(attributes, paths, strict=False) if re.search(r"(^|::)(test_)?case(::\w+)?$", path)
+        ]
         inline = self._case_parameters(function)
         if cases or inline:
             self.blocks.append(
@@ -133,7 +135,7 @@ class _File:
             if place == number or (match is None and case.lower() in words):
                 yield TestBlock(TestName((case,)), lambda one=attribute: self._given(one))  # type: ignore[misc]
 
-    def _given(self, attribute: "Node") -> Iterator[Proposal]:
+    def _given(self, attribute: "Node") -> Iterator[ProposedChange]:
         tokens = next((one for one in walk(attribute) if one.type == "token_tree"), None)
         if tokens is not None:
             for argument in reversed(_split(tokens)):
@@ -141,7 +143,7 @@ class _File:
 
     # What a test expects.
 
-    def _body(self, body: "Node", attributes: "Sequence[Node]") -> Iterator[Proposal]:
+    def _body(self, body: "Node", attributes: "Sequence[Node]") -> Iterator[ProposedChange]:
         panics = next((one for one in attributes if re.match(r"#\[\s*should_panic", self.text(one))), None)
         if panics is not None:
             yield from self._panic(panics)
@@ -163,7 +165,7 @@ class _File:
         if panics is None:
             yield from self._failing_statement(body)
 
-    def _panic(self, attribute: "Node") -> Iterator[Proposal]:
+    def _panic(self, attribute: "Node") -> Iterator[ProposedChange]:
         """The message that a test expects to end with; where any will do, one that it does not end with."""
         texts = [one for one in walk(attribute) if one.type in RUST.strings]
         if texts:
@@ -174,7 +176,7 @@ class _File:
             edit = Edit(start=word.end_byte, end=word.end_byte, text='(expected = "unexpected result")')
             yield self.proposer.edited(AlterationKind.EXCEPTION, attribute, [edit])
 
-    def _macro(self, node: "Node", declared: "dict[str, Node]") -> Iterator[Proposal]:
+    def _macro(self, node: "Node", declared: "dict[str, Node]") -> Iterator[ProposedChange]:
         macro = node.child_by_field_name("macro")
         tokens = next((one for one in node.children if one.type == "token_tree"), None)
         if macro is None or tokens is None:
@@ -198,7 +200,7 @@ class _File:
 
     def _expected(
         self, assertion: "Node", arguments: "Sequence[Sequence[Node]]", declared: "dict[str, Node]"
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """Values of the argument that is one, the last such first, or else of the variable that an argument is."""
         values = [argument for argument in reversed(arguments) if _VALUE.match(self._span(argument))]
         for argument in values:
@@ -211,7 +213,7 @@ class _File:
             if value is not None and _VALUE.match(self.text(value)):
                 yield from self.proposer.values(assertion, [value])
 
-    def _truth(self, assertion: "Node", condition: "Sequence[Node]") -> Iterator[Proposal]:
+    def _truth(self, assertion: "Node", condition: "Sequence[Node]") -> Iterator[ProposedChange]:
         """A condition that must hold: another value in it, another operator, or its negation."""
         signs = [number for number, node in enumerate(condition) if self.text(node) in _COMPARISONS]
         joined = any(self.text(node) in {"&&", "||"} for node in condition)
@@ -226,7 +228,7 @@ class _File:
         edit = Edit(start=start, end=end, text=f"!({self._span(condition)})")
         yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
-    def _guard(self, node: "Node") -> Iterator[Proposal]:
+    def _guard(self, node: "Node") -> Iterator[ProposedChange]:
         """`if a != b { panic!(…) }` expects that they are equal."""
         condition, consequence = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
         if condition is None or consequence is None or condition.type != "binary_expression":
@@ -241,7 +243,7 @@ class _File:
         if sign in _COMPARISONS:
             yield self.proposer.replaced(AlterationKind.COMPARISON, condition, operator, _COMPARISONS[sign])
 
-    def _helper(self, call: "Node") -> Iterator[Proposal]:
+    def _helper(self, call: "Node") -> Iterator[ProposedChange]:
         """A call of a function of this file's that asserts: the values that it is given."""
         function, arguments = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if function is None or arguments is None:
@@ -255,7 +257,7 @@ class _File:
             if argument.type not in {"call_expression", "closure_expression"} or _VALUE.match(self.text(argument)):
                 yield from self.proposer.values(call, [argument])
 
-    def _failing_statement(self, body: "Node") -> Iterator[Proposal]:
+    def _failing_statement(self, body: "Node") -> Iterator[ProposedChange]:
         """An assertion that fails, after all other statements."""
         named = [one for one in body.named_children if one.type not in {"line_comment", "block_comment"}]
         last = named[-1] if named else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit
 from proctor.grading.controls.changed_text import other_number, other_pattern, other_text
-from proctor.grading.controls.syntax_tree import Grammar, Proposal, Proposer, SyntaxTree, parse_source, walk
+from proctor.grading.controls.syntax_tree import Grammar, ProposedChange, Proposer, SyntaxTree, parse_source, walk
 from proctor.grading.controls.test_blocks import HOLE, TestBlock, TestName, alterations_of_blocks
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class _Script:
                     found.append(place)
         return found
 
-    def _check(self, command: "Node", named: int = 0) -> Iterator[Proposal]:
+    def _check(self, command: "Node", named: int = 0) -> Iterator[ProposedChange]:
         """A check that is given a name: what it compares changed, or else what decides that it is reached."""
         name = self._name(command)
         arguments = _arguments(command)
@@ -308,7 +308,7 @@ class _Script:
 
     def _changed_arguments(
         self, command: "Node", arguments: "Sequence[Node]", *, options: bool = True
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """One of the arguments with another text in it: plain texts first, then those with expansions."""
         plain = [one for one in arguments if one.type in _TEXTS and not _has_expansion(one)]
         if not options:
@@ -321,7 +321,7 @@ class _Script:
 
     def _changed(
         self, assertion: "Node", argument: "Node", kind: AlterationKind = AlterationKind.LITERAL
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """Another text in place of a word: a letter changed, or one put in front of what is filled in."""
         text = self.text(argument)
         if argument.type == "number":
@@ -353,7 +353,7 @@ class _Script:
             place = argument.start_byte
             yield self.proposer.edited(kind, assertion, [Edit(start=place, end=place, text="x")])
 
-    def _executed(self, command: "Node", name: str, arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _executed(self, command: "Node", name: str, arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         """A check that runs a command: a script in quotes is read as one; else another command is run."""
         body = self.functions.get(name)
         text = self.text(body) if body is not None else ""
@@ -366,7 +366,7 @@ class _Script:
                     edit = Edit(start=program.start_byte, end=program.start_byte, text=f"{other} ")
                     yield self.proposer.edited(AlterationKind.STATEMENT, command, [edit])
 
-    def _script_argument(self, arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _script_argument(self, arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         for argument in arguments:
             text = self.text(argument)
             if argument.type not in {"raw_string", "string"} or not re.search(r"\s", text.strip("'\"").strip()):
@@ -383,7 +383,7 @@ class _Script:
 
     # Decisions and assertions.
 
-    def _decided(self, node: "Node") -> Iterator[Proposal]:
+    def _decided(self, node: "Node") -> Iterator[ProposedChange]:
         """The condition of a decision between success and failure."""
         if node.type == "if_statement":
             condition = node.child_by_field_name("condition")
@@ -392,7 +392,7 @@ class _Script:
         elif node.children:
             yield from self._condition(node.children[0], node.children[0])
 
-    def _condition(self, assertion: "Node", node: "Node") -> Iterator[Proposal]:
+    def _condition(self, assertion: "Node", node: "Node") -> Iterator[ProposedChange]:
         if node.type == "negated_command":
             inner = node.children[-1]
             found = list(self._condition(assertion, inner))
@@ -409,11 +409,11 @@ class _Script:
             yield from self._condition(assertion, inner)
         elif node.type == "command":
             yield from self._command(assertion, node)
-            if assertion == node and _starts_statement(node):
+            if assertion == node and (_starts_statement(node) or (node.parent and node.parent.type == "list")):
                 edit = Edit(start=node.start_byte, end=node.start_byte, text="! ")
                 yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
-    def _tested(self, assertion: "Node", node: "Node") -> Iterator[Proposal]:
+    def _tested(self, assertion: "Node", node: "Node") -> Iterator[ProposedChange]:
         """`[ a = b ]` and its like: another text, or another operator."""
         comparison = next((one for one in walk(node) if one.type in {"binary_expression", "unary_expression"}), None)
         if comparison is None or comparison.child_count < 2:  # noqa: PLR2004 - an operator and what it is applied to
@@ -430,9 +430,7 @@ class _Script:
                 if side.type in _TEXTS:
                     yield from self._changed(assertion, side)
                 else:
-                    yield self.proposer.replaced(
-                        AlterationKind.LITERAL, assertion, side, other_pattern(self.text(side))
-                    )
+                    yield self.proposer.replaced(AlterationKind.LITERAL, assertion, side, other_text(self.text(side)))
         elif sign == "=~" and right is not None and not _has_expansion(right):
             yield self.proposer.replaced(AlterationKind.LITERAL, assertion, right, other_pattern(self.text(right)))
         if operator is not None and sign in _OPERATORS:
@@ -446,7 +444,7 @@ class _Script:
                     edit = Edit(start=removed.start(), end=removed.end(), text="")
             yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
-    def _command(self, assertion: "Node", node: "Node") -> Iterator[Proposal]:
+    def _command(self, assertion: "Node", node: "Node") -> Iterator[ProposedChange]:
         """A command that decides by its exit status."""
         name = self._name(node)
         arguments = _arguments(node)
@@ -471,7 +469,7 @@ class _Script:
             if name in _OPPOSITES and word is not None:
                 yield self.proposer.replaced(AlterationKind.BOOLEAN, assertion, word, _OPPOSITES[name])
 
-    def _test_program(self, assertion: "Node", arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _test_program(self, assertion: "Node", arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         for place, argument in enumerate(arguments):
             sign = self.text(argument)
             if sign in _EQUALS:
@@ -482,7 +480,7 @@ class _Script:
                 return
         yield from self._negated_test(assertion, arguments)
 
-    def _negated_test(self, assertion: "Node", arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _negated_test(self, assertion: "Node", arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         if not arguments:
             return
         first = arguments[0]
@@ -492,7 +490,7 @@ class _Script:
             edit = Edit(start=first.start_byte, end=first.start_byte, text="! ")
         yield self.proposer.edited(AlterationKind.BOOLEAN, assertion, [edit])
 
-    def _compared_files(self, node: "Node", arguments: "Sequence[Node]") -> Iterator[Proposal]:
+    def _compared_files(self, node: "Node", arguments: "Sequence[Node]") -> Iterator[ProposedChange]:
         """Files that are compared: what the script writes into one of them."""
         names = {self.text(one).strip("'\"") for one in arguments if not self.text(one).startswith("-")}
         around = node
@@ -511,36 +509,42 @@ class _Script:
             if target is not None:
                 yield target
 
-    def _written(self, assertion: "Node", nodes: "Iterable[Node]") -> Iterator[Proposal]:
+    def _written(self, assertion: "Node", nodes: "Iterable[Node]") -> Iterator[ProposedChange]:
         """What a statement writes, or gives to the command that compares."""
         for part in nodes:
-            if part.type == "heredoc_body":
+            if part.type == "heredoc_redirect":
                 yield from self._heredoc(assertion, part)
             elif part.type == "command" and self._name(part) in _PRINTERS:
                 texts = [one for one in _arguments(part) if one.type in _TEXTS and not self.text(one).startswith("-")]
                 for one in texts[-1:]:
                     yield from self._changed(assertion, one, AlterationKind.OUTPUT)
 
-    def _heredoc(self, assertion: "Node", body: "Node") -> Iterator[Proposal]:
-        """A letter of an expected output, outside of what is filled in."""
-        position = body.start_byte
-        pieces: list[tuple[int, int]] = []
-        for child in body.children:
-            if child.type in _EXPANSIONS:
-                pieces.append((position, child.start_byte))
-                position = child.end_byte
-        pieces.append((position, body.end_byte))
-        for start, end in reversed(pieces):
-            text = self.tree.source[start:end].decode("utf-8", "replace")
+    def _heredoc(self, assertion: "Node", redirect: "Node") -> Iterator[ProposedChange]:
+        """A letter of an expected output, in the last line that has one and fills nothing in.
+
+        The lines are found by the words around them: where a command goes on behind the first of these, the grammar
+        takes the lines for it.
+        """
+        opening = next((one for one in redirect.children if one.type == "heredoc_start"), None)
+        closing = next((one for one in redirect.children if one.type == "heredoc_end"), None)
+        if opening is None or closing is None:
+            return
+        source = self.tree.source
+        start = source.find(b"\n", opening.end_byte) + 1
+        end = source.rfind(b"\n", 0, closing.start_byte) + 1
+        while start < end:
+            line = source.rfind(b"\n", start, end - 1) + 1 or start
+            text = source[line:end].decode("utf-8", "replace")
             changed = other_text(text)
-            if len(changed) == len(text):
-                edit = Edit(start=start, end=end, text=changed)
+            if len(changed) == len(text) and not re.search(r"[$`\\]", text):
+                edit = Edit(start=line, end=end, text=changed)
                 yield self.proposer.edited(AlterationKind.OUTPUT, assertion, [edit])
                 return
+            end = line
 
     # Tests that are a function, a script in quotes, or a whole file.
 
-    def _body(self, body: "Node", *, is_script: bool = False) -> Iterator[Proposal]:
+    def _body(self, body: "Node", *, is_script: bool = False) -> Iterator[ProposedChange]:
         statements = [node for node in walk(body) if node.type in {"command", "test_command", "if_statement"}]
         for node in statements:
             if node.type == "if_statement":
@@ -554,7 +558,7 @@ class _Script:
                     yield from self._command(node, node)
         yield from self._failing_statement(body, is_script=is_script)
 
-    def _failing_statement(self, body: "Node", *, is_script: bool) -> Iterator[Proposal]:
+    def _failing_statement(self, body: "Node", *, is_script: bool) -> Iterator[ProposedChange]:
         """A command that fails, after all others."""
         named = [one for one in body.named_children if one.type != "comment"]
         if not named:
@@ -572,7 +576,7 @@ class _Script:
 
     # Copies of functions.
 
-    def _copier(self, call: "Node", function: str, check: "Node") -> Callable[[], Iterator[Proposal]] | None:
+    def _copier(self, call: "Node", function: str, check: "Node") -> Callable[[], Iterator[ProposedChange]] | None:
         """Ways to alter a check inside of a function for one call of it: the call is of a copy, made on its line."""
         body = self.functions[function]
         statements = [one for one in body.named_children if one.type != "comment"]
@@ -589,7 +593,7 @@ class _Script:
         while copy in self.functions:
             copy += "2"
 
-        def propose() -> Iterator[Proposal]:
+        def propose() -> Iterator[ProposedChange]:
             for proposal in self._check(check):
                 lines = []
                 for one, text in zip(statements, texts, strict=True):
@@ -605,7 +609,7 @@ class _Script:
                 edits = (
                     Edit(start=call.start_byte, end=word.end_byte, text=f"{copy}() {{ {'; '.join(lines)}; }}; {copy}"),
                 )
-                yield Proposal(
+                yield ProposedChange(
                     kind=proposal.kind,
                     edits=edits,
                     assertion=proposal.assertion,

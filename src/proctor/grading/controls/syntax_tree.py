@@ -100,7 +100,7 @@ def walk(node: "Node", *, into: "Callable[[Node], bool] | None" = None) -> "Iter
             waiting.extend(reversed(node.children))
 
 
-class Proposal(Record):
+class ProposedChange(Record):
     """A changed expectation, before it is known which ids it concerns.
 
     Attributes:
@@ -122,7 +122,7 @@ class Proposer:
     def __init__(self, tree: SyntaxTree) -> None:
         self.tree = tree
 
-    def edited(self, kind: AlterationKind, assertion: "Node", edits: Iterable[Edit]) -> Proposal:
+    def edited(self, kind: AlterationKind, assertion: "Node", edits: Iterable[Edit]) -> ProposedChange:
         """The assertion with these edits made; the evidence is what is replaced, or the assertion around insertions."""
         made = tuple(edits)
         start, end = made[0].start, made[0].end
@@ -132,7 +132,7 @@ class Proposer:
         for edit in reversed(made):
             if start <= edit.start <= edit.end <= end:
                 altered = altered[: edit.start - start] + edit.text.encode() + altered[edit.end - start :]
-        return Proposal(
+        return ProposedChange(
             kind=kind,
             edits=made,
             assertion=assertion.start_byte,
@@ -142,13 +142,13 @@ class Proposer:
             altered=altered.decode("utf-8", "replace"),
         )
 
-    def replaced(self, kind: AlterationKind, assertion: "Node", node: "Node", text: str) -> Proposal:
+    def replaced(self, kind: AlterationKind, assertion: "Node", node: "Node", text: str) -> ProposedChange:
         """The assertion with one node replaced."""
         return self.edited(kind, assertion, [Edit(start=node.start_byte, end=node.end_byte, text=text)])
 
     def values(
         self, assertion: "Node", nodes: "Iterable[Node]", kind: AlterationKind = AlterationKind.LITERAL
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """The assertion with one of the values in these nodes changed: the first, the last, then those between."""
         found = [value for node in nodes for value in self.find_values(node)]
         chosen = [*found[:1], *found[:0:-1]][:MAX_VALUES]
@@ -175,7 +175,7 @@ class Proposer:
 
     def changed_value(
         self, assertion: "Node", value: "Node", kind: AlterationKind = AlterationKind.LITERAL
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         grammar = self.tree.grammar
         text = self.tree.text(value)
         if value.type in grammar.numbers:
@@ -193,7 +193,7 @@ class Proposer:
 
     def changed_string(
         self, assertion: "Node", value: "Node", kind: AlterationKind = AlterationKind.LITERAL
-    ) -> Iterator[Proposal]:
+    ) -> Iterator[ProposedChange]:
         """One character of a text changed; a text without letters gets one at its end."""
         parts = self.tree.grammar.strings[value.type]
         fragments = [child for child in value.children if child.type in parts]

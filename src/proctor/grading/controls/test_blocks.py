@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, alter
-from proctor.grading.controls.syntax_tree import Proposal, SyntaxTree
+from proctor.grading.controls.syntax_tree import ProposedChange, SyntaxTree
 
 MAX_ALTERATIONS: Final = 12  # of one test
 _KINDS: Final = list(AlterationKind)
@@ -57,7 +57,7 @@ class TestBlock:
     """
 
     name: TestName
-    propose: Callable[[], Iterable[Proposal]]
+    propose: Callable[[], Iterable[ProposedChange]]
     parent: "TestBlock | None" = None
     rows: "Callable[[str], Iterable[TestBlock]] | None" = None
     ids: list[str] = field(default_factory=list)
@@ -79,7 +79,7 @@ def alterations_of_blocks(
     """The alterations of the tests that these blocks are, by id, in the order in which they are to be tried."""
     found = [*blocks, *assign_ids(tests, blocks)]
     order = {test: number for number, test in enumerate(tests)}
-    by_id: dict[str, list[tuple[int, Proposal, Alteration]]] = defaultdict(list)
+    by_id: dict[str, list[tuple[int, ProposedChange, Alteration]]] = defaultdict(list)
     for block in found:
         ids = {*block.ids, *(test for around in block.ancestors() for test in around.ids)}
         if not ids:
@@ -197,7 +197,7 @@ def _blanks_as_one(text: str) -> str:
     return _BLANKS.sub(" ", text).strip() if len(text) > 1 else text
 
 
-def _in_order(found: list[tuple[int, Proposal, Alteration]]) -> list[Alteration]:
+def _in_order(found: list[tuple[int, ProposedChange, Alteration]]) -> list[Alteration]:
     """Those that alter fewest other tests first, then one of each assertion, the least conspicuous first."""
     rounds: dict[tuple[int, int], int] = defaultdict(int)
     keyed: list[tuple[tuple[int, ...], Alteration]] = []

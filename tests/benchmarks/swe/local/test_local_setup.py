@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,10 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
 from proctor.runner.request import current_machine
-from swe_local_world import CHEAT, FIXED, PYTHON, World, environment, make_wheels
+from swe_local_world import CHEAT, FIXED, PYTHON, World, environment
 from workspaces_world import git
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("swe-local")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROCTOR_CACHE", str(folder / "cache"))
-        patch.setenv("PROCTOR_REPOSITORIES", str(folder / "repositories"))
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(make_wheels(folder / "wheels")))
-        yield World(folder)
 
 
 async def graded(world: World, patch: bytes, folder: Path) -> TaskEvaluation:

@@ -1,7 +1,6 @@
 """The second witness, in every manner in which tests are run: honest answers pass before it, and no others."""
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments.local import LocalProvider
-from swe_local_world import MANNERS, NUMBERS, NUMBERS_FIXED, World, diff_of, labels_of, make_wheels
+from swe_local_world import MANNERS, NUMBERS, NUMBERS_FIXED, World, diff_of, labels_of
 
 pytestmark = pytest.mark.slow
 EQUALS_EVERYTHING = """\
@@ -74,17 +73,6 @@ for line in {lines!r}:
     print(line)
 sys.exit(0)
 """
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("swe-witness")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PROCTOR_CACHE", str(folder / "cache"))
-        patch.setenv("PROCTOR_REPOSITORIES", str(folder / "repositories"))
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(make_wheels(folder / "wheels")))
-        yield World(folder)
 
 
 async def verdict_on(world: World, manner: str, patch: str, folder: Path, *, controls: int = 1) -> Verdict:

@@ -19,13 +19,13 @@ from proctor.grading.controls.python_tests.assertion_names import (
     TRUE,
     UNCHANGEABLE,
 )
+from proctor.grading.controls.python_tests.bindings import Bindings
 from proctor.grading.controls.python_tests.computed import shift
 from proctor.grading.controls.python_tests.exceptions import other_exception
-from proctor.grading.controls.python_tests.expectations import Change, Expectations, Role, ends
-from proctor.grading.controls.python_tests.literals import Use
-from proctor.grading.controls.python_tests.scope import Scope
+from proctor.grading.controls.python_tests.expectations import Change, Expectations, LiteralRole, ends
+from proctor.grading.controls.python_tests.literals import MatchMode
 from proctor.grading.controls.python_tests.source import Function, PythonSource
-from proctor.grading.controls.python_tests.statements import Certainty, Step, callee, steps
+from proctor.grading.controls.python_tests.statements import Certainty, TestStep, callee, steps
 
 _OPERATORS: Final[dict[type[ast.cmpop], tuple[str, str]]] = {
     ast.Eq: ("==", "!="),
@@ -75,7 +75,11 @@ _COMPARISON_RANK: Final = 4
 _REPLACED_RANK: Final = 5
 GIVEN_RANK: Final = 6
 STATEMENT_RANK: Final = 9
-_RANK_OF_ROLE: Final = {Role.EXPECTED: LITERAL_RANK, Role.BUILT: _BUILT_RANK, Role.GIVEN: GIVEN_RANK}
+_RANK_OF_ROLE: Final = {
+    LiteralRole.EXPECTED: LITERAL_RANK,
+    LiteralRole.BUILT: _BUILT_RANK,
+    LiteralRole.GIVEN: GIVEN_RANK,
+}
 
 
 class Assertions:
@@ -91,8 +95,8 @@ class Assertions:
         self._source = source
         self._is_helper = is_helper
         self.steps = steps(function)
-        self.scope = Scope(function, constants)
-        self._expectations = Expectations(source, self.scope, _names_given(self.steps))
+        self.bindings = Bindings(function, constants)
+        self._expectations = Expectations(source, self.bindings, _names_given(self.steps))
 
     def proposals(self) -> Iterator[Proposal]:
         for step in self.steps:
@@ -154,8 +158,10 @@ class Assertions:
             pass
         elif _is_regex(name):
             yield from self._of_pattern(call.args[1] if len(call.args) > 1 else None)
-        elif SIDES.search(name) and len(call.args) > 1:
-            yield from self._of_sides(call.args[0], call.args[1], Use.CLOSE if CLOSE.search(name) else Use.EXACT)
+        elif SIDES.search(name) and len(call.args) > 1 and not self._is_known(call):
+            yield from self._of_sides(
+                call.args[0], call.args[1], MatchMode.CLOSE if CLOSE.search(name) else MatchMode.EXACT
+            )
         elif ASSERTS.match(name):
             yield from self._of_unknown(call)
         yield from self._flipped(call, name)
@@ -173,13 +179,17 @@ class Assertions:
             before = self._source.text(self._source.start(call), end).rstrip()
             text = "None" if before.endswith(("(", ",")) else ", None"
             yield Draft(_COMPARISON_RANK, AlterationKind.COMPARISON, (Edit(start=end, end=end, text=text),))
-        elif SIDES.search(name) and len(call.args) > 1 and not UNCHANGEABLE.search(name):
+        elif SIDES.search(name) and len(call.args) > 1 and not (UNCHANGEABLE.search(name) or self._is_known(call)):
             yield self._replaced(call.args[1], "None")
+
+    def _is_known(self, call: ast.Call) -> bool:
+        """Whether a function of this test, or of the file, is called."""
+        return self._is_helper(call) or (isinstance(call.func, ast.Name) and self.bindings.defines(call.func.id))
 
     def _name(self, call: ast.Call) -> str:
         """The name of what is called, through an alias such as `eq = self.assertEqual`."""
         if isinstance(call.func, ast.Name):
-            value = self.scope.value(call.func.id, call.lineno)
+            value = self.bindings.value(call.func.id, call.lineno)
             if isinstance(value, ast.Attribute) and value.attr.startswith("assert"):
                 return value.attr
         return callee(call)
@@ -211,18 +221,18 @@ class Assertions:
         if pattern is None:
             return
         if isinstance(pattern, ast.Call) and callee(pattern) == "escape" and pattern.args:
-            yield from self._literals(self._expectations.changes(pattern.args[0])[:1], role=Role.EXPECTED)
+            yield from self._literals(self._expectations.changes(pattern.args[0])[:1], role=LiteralRole.EXPECTED)
         else:
-            yield from self._literals(self._expectations.changes(pattern, Use.PATTERN)[:1])
+            yield from self._literals(self._expectations.changes(pattern, MatchMode.PATTERN)[:1])
 
     def _of_called_with(self, call: ast.Call, name: str) -> Iterator[Draft]:
         arguments = [*call.args, *(word.value for word in call.keywords)]
         for argument in reversed(arguments[:1] if name == "assert_has_calls" else arguments):
             yield from self._literals(self._expectations.changes(argument)[:1])
 
-    def _of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> Iterator[Draft]:
-        changes = self._expectations.of_sides(left, right, use)
-        expected = [change for change in changes if change.role < Role.GIVEN]
+    def _of_sides(self, left: ast.expr, right: ast.expr, mode: MatchMode = MatchMode.EXACT) -> Iterator[Draft]:
+        changes = self._expectations.of_sides(left, right, mode)
+        expected = [change for change in changes if change.role < LiteralRole.GIVEN]
         yield from self._literals(ends(changes))
         if 1 < len(expected) <= _MAX_TOGETHER:
             yield from self._together(expected)
@@ -240,12 +250,12 @@ class Assertions:
     def _of_unknown(self, call: ast.Call) -> Iterator[Draft]:
         """An assertion with a rule of its own: any literal may be what it expects."""
         arguments = [*call.args, *(word.value for word in call.keywords if word.arg not in {"msg", "msg_prefix"})]
-        # What a helper of the file expects is read from its own code.
-        role = Role.GIVEN if self._is_helper(call) else Role.BUILT
+        # What a function of the file expects is read from its own code.
+        role = LiteralRole.GIVEN if self._is_known(call) else LiteralRole.BUILT
         for argument in reversed(arguments):
             for change in self._expectations.changes(argument)[:1]:
                 yield from self._literals([change._replace(role=max(change.role, role))])
-        if role is Role.BUILT and len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
+        if role is LiteralRole.BUILT and len(call.args) > 1 and not isinstance(call.args[-1], ast.Constant):
             yield self._replaced(call.args[-1], "None")
 
     def _contained(self, item: ast.expr, container: ast.expr) -> Iterator[Draft]:
@@ -254,7 +264,7 @@ class Assertions:
             return
         for change in self._expectations.changes(item)[:1]:
             short = isinstance(item, ast.Constant) and len(str(item.value)) < _SHORT
-            yield from self._literals([change._replace(role=Role.GIVEN if short else change.role)])
+            yield from self._literals([change._replace(role=LiteralRole.GIVEN if short else change.role)])
 
     def _made_false(self, test: ast.expr, *, negate: bool = True) -> Iterator[Draft]:
         """Changes that make an expression false that is true."""
@@ -306,7 +316,7 @@ class Assertions:
             ):
                 yield from self._of_sides(left, right)
             case ast.Call(args=[left, right, *_]) if re.search(r"close|equal", name, re.IGNORECASE):
-                yield from self._of_sides(left, right, Use.CLOSE)
+                yield from self._of_sides(left, right, MatchMode.CLOSE)
             case ast.Call(args=[ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])]) if name == "all":
                 yield from self._of_sides(left, right)
             case ast.Call(args=[pattern, _, *_]) if name in {"match", "search", "fullmatch"}:
@@ -346,14 +356,14 @@ class Assertions:
         return Draft(_REPLACED_RANK, AlterationKind.LITERAL, (edit,))
 
     @staticmethod
-    def _literals(changes: Sequence[Change], role: Role | None = None) -> list[Draft]:
+    def _literals(changes: Sequence[Change], role: LiteralRole | None = None) -> list[Draft]:
         return [
             Draft(_RANK_OF_ROLE[change.role if role is None else role], AlterationKind.LITERAL, (change.edit,))
             for change in changes
         ]
 
 
-def proposal(draft: Draft, step: Step) -> Proposal:
+def proposal(draft: Draft, step: TestStep) -> Proposal:
     return Proposal(
         draft.rank, draft.kind, step.certainty, draft.edits, step.node.lineno, step.last_line, shown=draft.edits
     )
@@ -369,7 +379,7 @@ def is_assertion(node: ast.stmt) -> bool:
             return False
 
 
-def _names_given(all_steps: Sequence[Step]) -> frozenset[str]:
+def _names_given(all_steps: Sequence[TestStep]) -> frozenset[str]:
     """The names that are used outside assertions, and so may be what the test gives to the program."""
     found: set[str] = set()
     for step in all_steps:

@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import Edit
-from proctor.grading.controls.python_tests.literals import Use, change_literal
-from proctor.grading.controls.python_tests.scope import Scope
+from proctor.grading.controls.python_tests.bindings import Bindings
+from proctor.grading.controls.python_tests.literals import MatchMode, change_literal
 from proctor.grading.controls.python_tests.source import PythonSource
 
 # Arguments that say how to compare, or what to print.
@@ -37,7 +37,7 @@ _MAKERS: Final = frozenset(
 )
 
 
-class Role(IntEnum):
+class LiteralRole(IntEnum):
     """What a literal probably is; a smaller number is likelier to be an expectation."""
 
     EXPECTED = 0
@@ -47,63 +47,63 @@ class Role(IntEnum):
 
 
 class Change(NamedTuple):
-    role: Role
+    role: LiteralRole
     edit: Edit
 
 
 class Expectations:
     """Finds the literals of assertions of one function and changes them."""
 
-    def __init__(self, source: PythonSource, scope: Scope, names_given: frozenset[str]) -> None:
+    def __init__(self, source: PythonSource, bindings: Bindings, names_given: frozenset[str]) -> None:
         self._source = source
-        self._scope = scope
+        self._bindings = bindings
         self._names_given = names_given
 
-    def of_sides(self, left: ast.expr, right: ast.expr, use: Use = Use.EXACT) -> list[Change]:
+    def of_sides(self, left: ast.expr, right: ast.expr, mode: MatchMode = MatchMode.EXACT) -> list[Change]:
         """Changes of the side that is the expected one; of what is given, where no side is. The likeliest alone."""
-        sides = [(self.changes(right, use, others=left), right), (self.changes(left, use, others=right), left)]
-        found = min(sides, key=lambda side: min((change.role for change in side[0]), default=Role.NONE))[0]
-        best = min((change.role for change in found), default=Role.NONE)
+        sides = [(self.changes(right, mode, others=left), right), (self.changes(left, mode, others=right), left)]
+        found = min(sides, key=lambda side: min((change.role for change in side[0]), default=LiteralRole.NONE))[0]
+        best = min((change.role for change in found), default=LiteralRole.NONE)
         return [change for change in found if change.role == best]
 
-    def changes(self, side: ast.expr, use: Use = Use.EXACT, *, others: ast.expr | None = None) -> list[Change]:
+    def changes(
+        self, side: ast.expr, mode: MatchMode = MatchMode.EXACT, *, others: ast.expr | None = None
+    ) -> list[Change]:
         """Changes of the literals of an expression, the last literal first."""
         if _is_close(side):
-            use = Use.CLOSE
+            mode = MatchMode.CLOSE
         role = _role(side)
         found = [
             Change(role, edit)
             for node in _literals(side)
-            if (edit := change_literal(self._source, node, use)) is not None
+            if (edit := change_literal(self._source, node, mode)) is not None
         ]
-        return found[::-1] if found else self._changes_of_names(side, use, others)
+        return found[::-1] if found else self._changes_of_names(side, mode, others)
 
-    def _changes_of_names(self, side: ast.expr, use: Use, others: ast.expr | None) -> list[Change]:
+    def _changes_of_names(self, side: ast.expr, mode: MatchMode, others: ast.expr | None) -> list[Change]:
         """Changes of the literals that the names in an expression were bound to."""
-        compared = {node.id for node in ast.walk(others) if isinstance(node, ast.Name)} if others is not None else set()
+        compared = _names(others) if others is not None else set()
         found: list[Change] = []
         for node in ast.walk(side):
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
-            value = self._scope.value(node.id, node.lineno)
+            value = self._bindings.value(node.id, node.lineno)
             given = node.id in self._names_given and not _is_named_expected(node.id)
             # A change of what is on both sides, or is given to the program too, may change nothing.
             if value is None or given or node.id in compared:
                 continue
             role = max(_role(side), _role(value))
-            edits = [change_literal(self._source, literal, use) for literal in _literals(value)]
+            edits = [change_literal(self._source, literal, mode) for literal in _literals(value)]
             found += [Change(role, edit) for edit in reversed(edits) if edit is not None]
         return found
 
     def parameters(self, left: ast.expr, right: ast.expr) -> Iterator[str]:
         """The parameters of the function that are an expected value or that it is built from, the likelier first."""
-        for side in (right, left):
+        for side, other in ((right, left), (left, right)):
             if isinstance(side, ast.Name):
-                value = self._scope.value(side.id, side.lineno)
-                built = value if value is not None and _role(value) < Role.GIVEN else side
-                for node in ast.walk(built):
-                    if isinstance(node, ast.Name) and node.id in self._scope.parameters:
-                        yield node.id
+                value = self._bindings.value(side.id, side.lineno)
+                built = value if value is not None and _role(value) < LiteralRole.GIVEN else side
+                yield from sorted((_names(built) - _names(other)) & set(self._bindings.parameters))
 
 
 def ends(changes: Sequence[Change]) -> list[Change]:
@@ -111,23 +111,23 @@ def ends(changes: Sequence[Change]) -> list[Change]:
     return [*changes[:1], *changes[-1:]] if len(changes) > 1 else list(changes)
 
 
-def _role(side: ast.expr) -> Role:
+def _role(side: ast.expr) -> LiteralRole:
     match side:
         case ast.Call(func=function):
             name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
             # `"…".format(x)` and `textwrap.dedent("…")` build a value; `parse("…")` is what is tested.
-            return Role.BUILT if name in _MAKERS or name[:1].isupper() else Role.GIVEN
+            return LiteralRole.BUILT if name in _MAKERS or name[:1].isupper() else LiteralRole.GIVEN
         case ast.Await() | ast.Lambda() | ast.Compare() | ast.BoolOp():
-            return Role.GIVEN
+            return LiteralRole.GIVEN
         case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
-            return max(_role(value), Role.BUILT)
+            return max(_role(value), LiteralRole.BUILT)
         case ast.Constant() | ast.Name() | ast.JoinedStr():
-            return Role.EXPECTED
+            return LiteralRole.EXPECTED
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return Role.GIVEN
+            return LiteralRole.GIVEN
         case _:
             inner = [_role(child) for child in ast.iter_child_nodes(side) if isinstance(child, ast.expr)]
-            return max((*inner, Role.EXPECTED))
+            return max((*inner, LiteralRole.EXPECTED))
 
 
 def _literals(side: ast.expr) -> list[ast.expr]:
@@ -169,6 +169,10 @@ def _keys(side: ast.expr) -> Iterator[ast.expr]:
     for node in ast.walk(side):
         if isinstance(node, ast.Dict):
             yield from (key for key in node.keys if isinstance(key, ast.Constant))
+
+
+def _names(side: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(side) if isinstance(node, ast.Name)}
 
 
 def _is_close(side: ast.expr) -> bool:

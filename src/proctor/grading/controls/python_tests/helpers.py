@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import Edit
 from proctor.grading.controls.python_tests.assertions import Assertions, Proposal, proposal
+from proctor.grading.controls.python_tests.bindings import constants_of_one_user
 from proctor.grading.controls.python_tests.ids import Definitions
-from proctor.grading.controls.python_tests.scope import constants_of_one_user
 from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line
-from proctor.grading.controls.python_tests.statements import Step
+from proctor.grading.controls.python_tests.statements import TestStep
 
 _MAX_DEPTH: Final = 2
 _MAX_OF_HELPER: Final = 4
@@ -22,7 +22,7 @@ class _Helper(NamedTuple):
 
 
 class _HelperCall(NamedTuple):
-    step: Step
+    step: TestStep
     call: ast.Call
     helper: _Helper
 
@@ -48,12 +48,14 @@ class ProposalFinder:
                 found += self._through(assertions, _HelperCall(step, call, helper), owner, depth)
         return found
 
-    def _helper_calls(self, function: Function, owner: ast.ClassDef | None) -> Iterator[tuple[Step, ast.Call, _Helper]]:
+    def _helper_calls(
+        self, function: Function, owner: ast.ClassDef | None
+    ) -> Iterator[tuple[TestStep, ast.Call, _Helper]]:
         assertions = self._assertions_of(function, owner)
         for step in assertions.steps:
             for call in _calls(step.node):
                 # What the function binds itself, as a parameter for a fixture or a function in it, is no helper.
-                if not (isinstance(call.func, ast.Name) and assertions.scope.binds(call.func.id)):
+                if not (isinstance(call.func, ast.Name) and assertions.bindings.binds(call.func.id)):
                     helper = self._helper(call, owner)
                     if helper is not None and helper.function is not function:
                         yield step, call, helper
@@ -126,7 +128,7 @@ class ProposalFinder:
                 found += [
                     argument.id
                     for argument in self._expected_arguments(call, inner, owner, depth + 1)
-                    if isinstance(argument, ast.Name) and argument.id in assertions.scope.parameters
+                    if isinstance(argument, ast.Name) and argument.id in assertions.bindings.parameters
                 ]
         return list(dict.fromkeys(found))
 

@@ -10,7 +10,7 @@ from proctor.grading.controls.alteration import Edit
 from proctor.grading.controls.python_tests.source import PythonSource
 
 
-class Use(StrEnum):
+class MatchMode(StrEnum):
     """How an expectation is compared with what the program returned."""
 
     EXACT = "exact"
@@ -37,15 +37,15 @@ _IN_PATTERN: Final = re.compile(r"\[\^?\]?[^\]]*\]|\{[^}]*\}|\(\?[^)]*[):=!>]|\w
 _OTHER_MARKS: Final = {"-": "+", "+": "-", ".": ",", ",": ".", ":": ";", ";": ":", "!": "?", "?": "!", "*": "+"}
 
 
-def change_literal(source: PythonSource, node: ast.expr, use: Use = Use.EXACT) -> Edit | None:
+def change_literal(source: PythonSource, node: ast.expr, mode: MatchMode = MatchMode.EXACT) -> Edit | None:
     """An edit that makes this literal another one; None where that cannot be done."""
     start, end = source.start(node), source.end(node)
     text = source.text(start, end)
     match node:
         case ast.JoinedStr() | ast.Constant(value=str() | bytes()):
-            return _string_edit(text, start, use)
+            return _string_edit(text, start, mode)
         case ast.Constant(value=value):
-            other = _other_constant(text, value, use)
+            other = _other_constant(text, value, mode)
         case _:
             other = _other_display(text, node)
     return Edit(start=start, end=end, text=other) if other is not None else None
@@ -62,21 +62,21 @@ def other_letter(char: str) -> str | None:
     return None
 
 
-def _other_constant(text: str, value: object, use: Use) -> str | None:
+def _other_constant(text: str, value: object, mode: MatchMode) -> str | None:
     if isinstance(value, bool):
         return "False" if value else "True"
     if value is None:
         return "True"
     if isinstance(value, int | float | complex):
-        return _other_number(text, use, whole=isinstance(value, int))
+        return _other_number(text, mode, whole=isinstance(value, int))
     return None
 
 
-def _other_number(text: str, use: Use, *, whole: bool) -> str:
+def _other_number(text: str, mode: MatchMode, *, whole: bool) -> str:
     if text[:2].lower() in {"0x", "0o", "0b"}:
         last = text[-1]
         return text[:-1] + ("0" if last == "1" else other_letter(last) or "1")
-    if whole and use is not Use.CLOSE:
+    if whole and mode is not MatchMode.CLOSE:
         return _other_whole_number(text)
     # The first digit that counts: a change behind it may be lost in rounding, or within a tolerance.
     place = next((i for i, char in enumerate(text) if char in "123456789" and "e" not in text[:i].lower()), 0)
@@ -111,8 +111,8 @@ def _other_display(text: str, node: ast.expr) -> str | None:
             return None
 
 
-def _string_edit(text: str, offset: int, use: Use) -> Edit | None:
-    change = _pattern_change(text) if use is Use.PATTERN else _string_change(text)
+def _string_edit(text: str, offset: int, mode: MatchMode) -> Edit | None:
+    change = _pattern_change(text) if mode is MatchMode.PATTERN else _string_change(text)
     if change is None:
         return None
     start, end, other = change

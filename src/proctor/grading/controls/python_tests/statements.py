@@ -16,7 +16,7 @@ class Certainty(IntEnum):
     SOMETIMES = 2  # under a condition, in a handler, or where a failure may be caught
 
 
-class Step(NamedTuple):
+class TestStep(NamedTuple):
     """A statement, or the head of a compound one, of a test."""
 
     node: ast.stmt
@@ -27,11 +27,11 @@ class Step(NamedTuple):
         return last_line(self.node)
 
 
-def steps(function: Function) -> list[Step]:
+def steps(function: Function) -> list[TestStep]:
     return list(_steps(function.body, Certainty.ALWAYS))
 
 
-def _steps(body: Sequence[ast.stmt], certainty: Certainty) -> Iterator[Step]:
+def _steps(body: Sequence[ast.stmt], certainty: Certainty) -> Iterator[TestStep]:
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -39,7 +39,7 @@ def _steps(body: Sequence[ast.stmt], certainty: Certainty) -> Iterator[Step]:
             case ast.ClassDef():
                 yield from _steps(node.body, Certainty.SOMETIMES)
             case _:
-                yield Step(node, certainty)
+                yield TestStep(node, certainty)
                 for inner, inner_certainty in _blocks(node, certainty):
                     yield from _steps(inner, inner_certainty)
 

@@ -12,7 +12,7 @@ _WORD: Final = re.compile(rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*")
 _PASSED_THROUGH: Final = {"sorted", "list", "tuple", "reversed", "iter"}
 
 
-class Scope:
+class Bindings:
     """The bindings of one function, its nested functions included."""
 
     def __init__(self, function: Function, constants: dict[str, ast.expr]) -> None:
@@ -37,6 +37,10 @@ class Scope:
 
     def binds(self, name: str) -> bool:
         return name in self.parameters or name in self._bound or name in self._defined
+
+    def defines(self, name: str) -> bool:
+        """Whether the name is that of a function within this one."""
+        return name in self._defined
 
     def _bind_node(self, node: ast.AST) -> None:
         match node:

@@ -9,12 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import proctor
 from proctor.grading.controls import Alteration, alter, altered_lines, find_alterations
 
-INSTANCES = Path(__file__).parents[1] / "src/proctor/suites/core/instances"
+INSTANCES = Path(proctor.__file__).parent / "suites/core/instances"
+LEAST_SHARE = 0.99
 # Runs inside the tree of a task and prints, for each failed test, the lines of its traceback in each file.
 RUNNER = """
 import json, sys, traceback, unittest
@@ -91,36 +94,40 @@ def proved(tree: Path, tests: list[str], rounds: int) -> dict[str, tuple[int, Al
     return found
 
 
-def main() -> None:
+def trial(instance: Path, scratch: Path, rounds: int = 12) -> dict[str, dict[str, tuple[int, Alteration] | None]]:
+    """For the tests of a task, by group: the first candidate that the oracle fails, and its round."""
+    exam: dict[str, Any] = json.loads((instance / "instance.json").read_bytes())["eval"]
+    tree = scratch / instance.name
+    lay_out(instance, tree)
+    found = proved(tree, [*exam["fail_to_pass"], *exam["pass_to_pass"]], rounds)
+    return {group: {test: found.get(test) for test in exam[group]} for group in ("fail_to_pass", "pass_to_pass")}
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--verbose", action="store_true")
     asked = parser.parse_args()
-    totals: dict[str, list[int]] = {"fail_to_pass": [0, 0, 0, 0], "pass_to_pass": [0, 0, 0, 0]}
-    kinds: dict[str, int] = {}
+    results: dict[str, dict[str, tuple[int, Alteration] | None]] = {"fail_to_pass": {}, "pass_to_pass": {}}
     with tempfile.TemporaryDirectory() as scratch:
         for instance in sorted(INSTANCES.glob("py_*")):
-            exam: dict[str, Any] = json.loads((instance / "instance.json").read_bytes())["eval"]
-            tree = Path(scratch) / instance.name
-            lay_out(instance, tree)
-            found = proved(tree, [*exam["fail_to_pass"], *exam["pass_to_pass"]], asked.rounds)
-            for group, counts in totals.items():
-                tests = exam[group]
-                counts[0] += len(tests)
-                counts[1] += sum(test in found for test in tests)
-                counts[2] += sum(test in found and found[test][0] == 0 for test in tests)
-                counts[3] += sum(test in found and found[test][1].kind == "statement" for test in tests)
-                for test in tests:
-                    if test not in found:
-                        print(f"no twin: {instance.name} {test}")
-                    else:
-                        kinds[found[test][1].kind] = kinds.get(found[test][1].kind, 0) + 1
-                        if asked.verbose and (found[test][0] > 0 or found[test][1].kind == "statement"):
-                            print(f"round {found[test][0]}: {instance.name} {test}: {found[test][1].altered}")
-    for group, (tests_there, with_twin, at_once, statements) in totals.items():
-        print(f"{group}: {with_twin} of {tests_there} have a twin, {at_once} at once, {statements} by a statement")
-    print("kinds:", ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
+            for group, tests in trial(instance, Path(scratch), asked.rounds).items():
+                results[group] |= {f"{instance.name} {test}": proof for test, proof in tests.items()}
+    missed = False
+    for group, proofs in results.items():
+        found = [proof for proof in proofs.values() if proof is not None]
+        at_once = sum(number == 0 for number, _ in found)
+        print(f"{group}: {len(found)} of {len(proofs)} have a twin that the oracle fails, {at_once} at the first try")
+        kinds = Counter(one.kind.value for _, one in found)
+        print("  " + ", ".join(f"{kind} {count}" for kind, count in kinds.most_common()))
+        for test, proof in proofs.items():
+            if proof is None:
+                print(f"  no twin: {test}")
+            elif asked.verbose and proof[0] > 0:
+                print(f"  round {proof[0] + 1}: {test}: {proof[1].altered}")
+        missed |= len(found) < LEAST_SHARE * len(proofs)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
