@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
+from proctor.core.environment import MAX_COPY_BYTES, Checkpoint, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.programs import find_bubblewrap
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -137,6 +137,9 @@ class PlainEnvironment:
             shutil.copytree(path, target, symlinks=True)
         else:
             shutil.copy2(path, target, follow_symlinks=False)
+
+    async def checkpoint(self) -> Checkpoint | None:
+        return None
 
     async def stop(self) -> None:
         pass

@@ -6,7 +6,7 @@ import pytest
 
 from docker_image import IMAGE, need_docker
 from environment_factory import sh
-from proctor.core.environment import CopyableEnvironment, EnvironmentSpec
+from proctor.core.environment import EnvironmentSpec
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_environment import DockerEnvironment
 
@@ -48,7 +48,6 @@ async def output(environment: DockerEnvironment, script: str) -> str:
 
 
 async def test_a_copy_has_the_files_of_its_moment_and_reaches_what_serves(environment: DockerEnvironment) -> None:
-    assert isinstance(environment, CopyableEnvironment)
     await environment.put(_SERVER.encode(), "/opt/server.py")
     await sh(environment, "mkdir -p /data; echo early >/data/file; echo early >/etc/mine; ln -s /etc /linked")
     await sh(environment, "nohup python3 /opt/server.py >/dev/null 2>&1")

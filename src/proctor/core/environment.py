@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Final, Protocol, Self
 
 from msgspec import field, structs
 
@@ -214,6 +214,16 @@ class Environment(Protocol):
         """
         ...
 
+    async def checkpoint(self) -> "Checkpoint | None":
+        """Keep the files as they are at this moment; nothing runs in the environment meanwhile.
+
+        By default, no copies of an environment can be made, and only what runs in it can be observed.
+
+        Raises:
+            InfrastructureError: the engine cannot do it.
+        """
+        return None
+
     async def stop(self) -> None:
         """End every process of the environment and free what it used. Safe to call twice."""
         ...
@@ -271,19 +281,6 @@ class Checkpoint(Protocol):
 
     async def remove(self) -> None:
         """Free what it uses. Environments that were made from it must have stopped. Safe to call twice."""
-        ...
-
-
-@runtime_checkable
-class CopyableEnvironment(Protocol):
-    """An environment of which copies can be made; of others, only what runs in them can be observed."""
-
-    async def checkpoint(self) -> Checkpoint:
-        """Keep the files as they are at this moment; nothing runs in the environment meanwhile.
-
-        Raises:
-            InfrastructureError: the engine cannot do it.
-        """
         ...
 
 

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from proctor.core.environment import Checkpoint
 from proctor.core.errors import UsageError
 from proctor.environments.limit_monitor import LimitMonitor
 
@@ -15,6 +16,10 @@ class BaseEnvironment(ABC):
     def __init__(self, limit_monitor: LimitMonitor) -> None:
         self._limit_monitor = limit_monitor
         self._stopping: asyncio.Task[None] | None = None
+
+    async def checkpoint(self) -> Checkpoint | None:
+        """None: no copies can be made of it."""
+        return None
 
     async def stop(self) -> None:
         """End every process of the environment and free what it used."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from proctor.core.environment import MAX_COPY_BYTES, Environment, ExecResult, OutputCallback
+from proctor.core.environment import MAX_COPY_BYTES, Checkpoint, Environment, ExecResult, OutputCallback
 from proctor.gateway import Redactor
 
 # What has no line end waits for one up to here; then all is written but a tail in which a secret may have started.
@@ -106,6 +106,10 @@ class RedactedEnvironment:
     async def get(self, path: str, target: Path, *, max_bytes: int = MAX_COPY_BYTES) -> None:
         """Copy something out."""
         await self._environment.get(path, target, max_bytes=max_bytes)
+
+    async def checkpoint(self) -> Checkpoint | None:
+        """As of the environment itself."""
+        return await self._environment.checkpoint()
 
     async def stop(self) -> None:
         """Stop the environment."""

@@ -104,8 +104,11 @@ def halved_pairs(twins: int, pairs: int, chance: random.Random) -> tuple[tuple[P
 
 
 def whole_pairs(twins: int, pairs: int) -> tuple[tuple[Paper, Paper], ...]:
-    """Pairs of a paper without and one with all alterations, for tests that disturb each other when they fail."""
-    return ((Paper(), Paper(altered=tuple(range(twins)))),) * pairs
+    """Pairs of a paper without and one with all alterations, for tests that disturb each other when they fail.
+
+    Who guesses which of the two it is has guessed for all tests, so there are as many pairs as for one test.
+    """
+    return ((Paper(), Paper(altered=tuple(range(twins)))),) * pair_count(1, pairs)
 
 
 def file_sizes(twins: Sequence[Alteration], sources: Mapping[str, bytes], chance: random.Random) -> dict[str, int]:

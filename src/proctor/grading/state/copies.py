@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from proctor.core.environment import Checkpoint, CopyableEnvironment, Environment
+from proctor.core.environment import Checkpoint, Environment
 from proctor.core.errors import InfrastructureError
 from proctor.core.verdict import Finding
 from proctor.grading.state.quarantine import QuarantinedEnvironment, restore_shells
@@ -62,14 +62,12 @@ async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[Ke
         InfrastructureError: the engine cannot keep them.
     """
     findings = tuple(await restore_shells(environment, folder))
-    if not isinstance(environment, CopyableEnvironment):
-        yield KeptFiles(None, findings)
-        return
     checkpoint = await environment.checkpoint()
     try:
         yield KeptFiles(checkpoint, findings)
     finally:
-        await checkpoint.remove()
+        if checkpoint is not None:
+            await checkpoint.remove()
 
 
 def with_findings(quarantined: QuarantinedEnvironment, findings: Iterable[Finding]) -> QuarantinedEnvironment:
