@@ -55,7 +55,7 @@ async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
                         await container.delete(force=True, v=True)
                         containers.append(container.id)
             # The files of environments, kept for their copies.
-            for image in await docker.images.list(filters=json.dumps({"label": [docker_engine.CHECKPOINT_LABEL]})):
+            for image in await docker.images.list(filters={"label": [docker_engine.CHECKPOINT_LABEL]}):
                 if docker_engine.owner_has_ended(image["Labels"].get(docker_engine.OWNER_LABEL, "")):
                     with docker_engine.ignore_already_removed():
                         await docker.images.delete(image["Id"], force=True)
