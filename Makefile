@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats controls-trial trace clean
+.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats controls-trial proof trace clean
 
 setup: $(VENV)/.installed
 
@@ -58,6 +58,10 @@ screenshots: dev $(VENV)/.claude
 # make test LANE=containers: only those of one lane (tests/lanes.py)
 test: dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal $(if $(LANE),--lane $(LANE) -o cache_dir=.pytest_cache/$(LANE)) $(ARGS)
+
+# What takes too long for every run of the tests: all attacks on machines, all honest answers, every prepared machine.
+proof: dev
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --long $(ARGS)
 
 lint: dev
 	$(BIN)/ruff format --check .

@@ -18,6 +18,8 @@ os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH",
 # Who starts us in the background may have us ignore interrupts, and then all that we start would do so too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A property that holds is not broken by a machine that is busy; fewer examples than usual, each run has others.
 settings.register_profile("proctor", deadline=None, max_examples=30)
@@ -26,6 +28,7 @@ settings.load_profile("proctor")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--lane", choices=LANES, help="only the tests of one lane; CI runs all lanes side by side")
+    parser.addoption("--long", action="store_true", help="only the tests of the long proof (`make proof`)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,6 +41,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if lane_of(item) != lane]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if lane_of(item) == lane]
+    of_proof = [item for item in items if item.get_closest_marker("long")]
+    chosen = of_proof if config.getoption("--long") else [item for item in items if item not in set(of_proof)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     slow = [item for item in items if item.get_closest_marker("slow")]
     shares: list[list[pytest.Item]] = [[] for _ in range(workers)]

@@ -79,3 +79,8 @@ async def containers_of(owner: str) -> list[dict[str, Any]]:
         return [await container.show() for container in await docker.containers.list(all="true", filters=filters)]
     finally:
         await disconnect(docker)
+
+
+def environments_left(environments_dir: Path) -> list[Path]:
+    """The folders of environments that are there; the list of a provider's control groups is none."""
+    return [path for path in environments_dir.iterdir() if not (path / "cgroups").exists()]

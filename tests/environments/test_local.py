@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import proctor
-from environment_factory import Environments, make_provider, running, sh, sleeper, wait_running
+from environment_factory import Environments, environments_left, make_provider, running, sh, sleeper, wait_running
 from paths import REPOSITORY
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -267,7 +267,7 @@ async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> N
             async with await provider.start(EnvironmentSpec(workspace=tmp_path / "tree")) as environment:
                 assert (await sh(environment, "echo new >>file; cat file")).stdout == b"oldnew\n"
             assert not provider._overlay
-        assert not list((tmp_path / "merged" / "environments").iterdir())
+        assert not environments_left(tmp_path / "merged" / "environments")
     finally:
         subprocess.run(["umount", str(tmp_path / "merged")], check=True)
     assert (tmp_path / "tree" / "file").read_text() == "old"
@@ -291,7 +291,7 @@ async def test_whatever_was_made_inside_is_removed(local: Environments, tmp_path
         f'mkdir /tmp/deep; cd /tmp/deep; python3 -c "{script}"; cd; mkdir -p closed/in; chmod 0 closed/in closed',
     )
     await environment.stop()
-    assert not list((tmp_path / "environments").iterdir())
+    assert not environments_left(tmp_path / "environments")
 
 
 async def test_a_virtual_environment_works_when_it_is_mounted(local: Environments) -> None:
@@ -327,7 +327,7 @@ async def test_what_is_not_there_is_refused(local: Environments, tmp_path: Path)
 async def test_a_mount_that_cannot_be_made_is_said_so_and_leaves_nothing(local: Environments, tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="bubblewrap could not make the environment"):
         await local.start(mounts=(Mount(source=str(tmp_path), target="/usr/no/such/place"),))
-    assert not list((tmp_path / "environments").iterdir())
+    assert not environments_left(tmp_path / "environments")
 
 
 def python_says(script: str, *command: str) -> str:
@@ -413,11 +413,11 @@ async def test_the_reaper_removes_what_dead_owners_left_and_nothing_else(local: 
     )
     subprocess.run([sys.executable, "-c", script], check=False)
     before = {path.name for path in (tmp_path / "environments").iterdir()}
-    assert len(before) == 3  # the living environment, the dead one, and the list of its control groups
+    assert len(before) == 4  # the living environment and the dead one, and the lists of their control groups
     reaped = await reap(environments_dir=tmp_path / "environments", docker=False)
     after = {path.name for path in (tmp_path / "environments").iterdir()}
     assert set(reaped.local_environments) == before - after
-    assert len(after) == 1
+    assert len(after) == 2
     assert not [path for name in reaped.local_environments for path in Path("/sys/fs/cgroup").rglob(f"proctor-{name}*")]
     assert (await sh(living, "echo alive")).stdout == b"alive\n"
 

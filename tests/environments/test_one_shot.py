@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from environment_factory import environments_left
 from proctor.core.environment import EnvironmentSpec, Limits, OneShotCommand
 from proctor.core.errors import InfrastructureError, LimitReached, UsageError
 from proctor.environments.local import LocalProvider
@@ -59,7 +60,7 @@ async def test_the_workspace_is_there_and_stays_as_it_was(provider: LocalProvide
     assert done.exec_result.stdout == b"oldnew\n/workspace\n1000\n"
     assert (tree / "file").read_text() == "old"
     await provider.close()
-    assert not list((tmp_path / "environments").iterdir())
+    assert not environments_left(tmp_path / "environments")
 
 
 async def test_it_has_the_environment_of_every_command_and_no_more(provider: LocalProvider) -> None:
@@ -115,7 +116,7 @@ async def test_a_caller_that_is_cancelled_ends_everything(provider: LocalProvide
         await task
     assert not _running(mark)
     await provider.close()
-    assert not list((tmp_path / "environments").iterdir())
+    assert not environments_left(tmp_path / "environments")
 
 
 async def test_a_environments_limits_hold(provider: LocalProvider) -> None:
@@ -152,7 +153,7 @@ async def test_an_environment_that_cannot_be_made_is_no_result(provider: LocalPr
     with pytest.raises(InfrastructureError, match="could not make the environment"):
         await provider.run_once(EnvironmentSpec(workdir="/proc2/x/y"), OneShotCommand(argv=("true",), cwd="/absent"))
     await provider.close()
-    assert not list((tmp_path / "environments").iterdir())
+    assert not environments_left(tmp_path / "environments")
 
 
 async def test_where_overlay_is_not_to_be_had_the_tree_is_copied(tmp_path: Path) -> None:

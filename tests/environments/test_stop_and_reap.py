@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from environment_factory import Environments, containers_of, running, sh, sleeper, wait_running
+from environment_factory import Environments, containers_of, environments_left, running, sh, sleeper, wait_running
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.environments import reap
@@ -101,7 +101,7 @@ async def test_nothing_lives_on_when_the_owner_is_killed(environments: Environme
     if environments.kind == "docker":
         assert await containers_of(dead) == []
     else:
-        assert list((tmp_path / "environments").iterdir()) == []
+        assert environments_left(tmp_path / "environments") == []
 
 
 async def test_many_environments_at_once(sealed: Environments) -> None:
@@ -130,7 +130,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing(environments: Environmen
     if environments.kind == "docker":
         assert await containers_of(current_owner()) == []
     else:
-        assert list((tmp_path / "environments").iterdir()) == []
+        assert environments_left(tmp_path / "environments") == []
 
 
 async def test_the_same_environment_has_the_same_digest(environments: Environments) -> None:

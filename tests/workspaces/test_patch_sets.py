@@ -224,8 +224,8 @@ def test_a_path_that_leaves_the_workspace_is_unsafe(tree: Path, path: str) -> No
     _refused(tree, _set((path, [_operation("add", "", value=1)])), Cause.UNSAFE_SUBMISSION)
 
 
-def test_a_path_longer_than_any_file_does_not_apply(tree: Path) -> None:
-    _refused(tree, _set(("x" * 300 + ".json", [_operation("add", "", value=1)])), Cause.DOES_NOT_APPLY)
+def test_a_name_longer_than_any_file_s_is_unsafe(tree: Path) -> None:
+    _refused(tree, _set(("x" * 300 + ".json", [_operation("add", "", value=1)])), Cause.UNSAFE_SUBMISSION)
 
 
 def test_copies_of_copies_end_before_they_fill_the_memory(tree: Path) -> None:

@@ -103,7 +103,8 @@ def _print_error(sentence: str, code: int) -> int:
 
 def _shortened(text: str) -> str:
     """A line for a person, also where a name or a value in it is a page long."""
-    return text if len(text) <= _MAX_LINE else f"{text[:_MAX_LINE]}…"
+    half = _MAX_LINE // 2  # what is wrong stands at its end
+    return text if len(text) <= _MAX_LINE else f"{text[:half]}…{text[-half:]}"
 
 
 def _report_bug(error: Exception) -> int:

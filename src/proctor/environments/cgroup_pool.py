@@ -20,6 +20,7 @@ class CgroupPool:
     def __init__(self, environments_dir: Path) -> None:
         self._environments_dir = environments_dir
         self._folder: EnvironmentDir | None = None
+        self._available = True
         self._created: list[Path] = []
         self._free: dict[CgroupKey, list[Cgroup]] = {}
 
@@ -29,13 +30,17 @@ class CgroupPool:
         if free:
             return free.pop()
         if self._folder is None:
-            if _key(limits) == (None, None, None):
+            if not self._available or _key(limits) == (None, None, None):
                 return None
             self._folder = EnvironmentDir.make(self._environments_dir)
         group = Cgroup.make(f"{self._folder.path.name}-{len(self._created)}", limits)
         if group is not None:
             self._created += group.folders
             self._folder.write_lines("cgroups", self._created)
+        elif not self._created:
+            # This user may make none: no folder that names them is left among the environments'.
+            self._available = False
+            self.close()
         return group
 
     def release(self, limits: Limits, group: Cgroup) -> None:

@@ -34,7 +34,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
         for name in ("gold", "conftest")
     ]
     (tmp_path / "preds.jsonl").write_text("".join(json.dumps(prediction) + "\n" for prediction in predictions))
-    docker = ("--runner", "docker", "--timeout", "60")
+    docker = ("--runner", "docker", "--timeout", "60", "--controls", "0")
     graded = proctor(
         tmp_path, "bench", "eval", "swe_bench_verified", "--predictions", "preds.jsonl", *docker, "--json", "--quiet"
     )
@@ -63,7 +63,7 @@ def test_from_fetched_rows_to_verdicts_runs_exports_and_parity(verified: Verifie
     ran = proctor(
         tmp_path,
         *("bench", "run", "swe_bench_verified", "--agent", "oracle", "--runner", "docker", "--task", "calc__gold-1"),
-        *("--json", "--quiet"),
+        *("--controls", "0", "--json", "--quiet"),
     )
     assert ran.code == 0, ran.stderr
     assert json.loads(ran.stdout)["resolved"] == 1

@@ -295,7 +295,7 @@ async def test_a_sound_instance_is_healthy_and_a_broken_one_says_why(
     row = verified.rows["gold"]
     wrong = {**verified.rows["wrong"], "patch": verified.patch("wrong")}
     made = benchmark("swe_bench_verified", {"gold": row, "wrong": wrong}, swe_bench_row, SweBenchGrader())
-    options = GradeOptions(timeout_seconds=SECONDS, determinism_runs=1)
+    options = GradeOptions(timeout_seconds=SECONDS, determinism_runs=1, controls=0)
     context = GradingContext(provider=environments, folder=tmp_path, options=options)
     healthy = await made.validate(task_of(made, row), context)
     assert healthy.healthy, healthy

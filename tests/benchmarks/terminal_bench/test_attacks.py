@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from environment_factory import sh
+from long_proof import sampled
 from proctor.benchmarks.terminal_bench import TerminalBench
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
@@ -219,7 +220,7 @@ def codes(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings}
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", sampled(ATTACKS, every=5), ids=lambda attack: attack.name)
 async def test_no_attack_is_resolved(
     attack: Attack, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
@@ -246,7 +247,7 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("how", HONEST)
+@pytest.mark.parametrize("how", sampled(list(HONEST), every=3))
 async def test_honest_work_is_resolved_without_findings(
     how: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:

@@ -128,7 +128,7 @@ def test_compose_conversations_and_other_users_are_refused_too(tmp_path: Path) -
         ({"task.toml": "[environment]\nmemory = '2G'\nmemory_mb = 1024"}, "memory_mb is 1024"),
         ({"tests/test.sh": None}, r"no tests/test\.sh"),
         ({"environment/Dockerfile": None}, "neither a Dockerfile nor a docker_image"),
-        ({"instruction.md": None}, "cannot be read"),
+        ({"instruction.md": None}, "instruction.md: cannot read it"),
     ],
 )
 def test_a_broken_task_says_what_is_wrong(files: dict[str, str | None], message: str, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_task_of_the_old_format_is_converted(tmp_path: Path) -> None:
         ({"task.yaml": "instruction: a\nrun_tests_in_same_shell: true"}, "the agent's own shell"),
         ({"task.yaml": "difficulty: easy"}, "no instruction"),
         ({"task.yaml": "- a"}, "not one object"),
-        ({"task.yaml": "a: ["}, "cannot be read"),
+        ({"task.yaml": "a: ["}, "it is not YAML that can be read"),
     ],
 )
 def test_an_old_task_that_cannot_be_converted_says_why(files: dict[str, str], message: str, tmp_path: Path) -> None:

@@ -90,7 +90,9 @@ async def test_an_agent_gets_the_past_the_project_installed_and_nothing_later(wo
 async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> None:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    context = GradingContext(
+        provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1, controls=0)
+    )
     health = await benchmark.validate(task, context)
     assert health.healthy, health
 
@@ -103,7 +105,9 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     wanted = f"3.{sys.version_info.minor - 1}"
     benchmark = world.benchmark(world.row(environment_yml=environment(wanted)))
     (task,) = benchmark.tasks()
-    context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+    context = GradingContext(
+        provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1, controls=0)
+    )
     gold = benchmark.oracle(task)
     assert gold is not None
     verdict = (await benchmark.grade(task, gold, context)).verdict
@@ -121,7 +125,9 @@ async def test_the_oracle_in_an_installed_package_is_a_leak(world: World, tmp_pa
     planted = packages / "blue_later.py"
     planted.write_text(FIXED)
     try:
-        context = GradingContext(provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1))
+        context = GradingContext(
+            provider=LocalProvider(), folder=tmp_path, options=GradeOptions(determinism_runs=1, controls=0)
+        )
         health = await benchmark.validate(task, context)
     finally:
         planted.unlink()

@@ -1,0 +1,13 @@
+"""Tests of the long proof: they run with `make proof`, and some of each kind with `make test` too."""
+
+from collections.abc import Sequence
+
+import pytest
+
+
+def sampled(values: Sequence[object], *, every: int) -> list[object]:
+    """Parameters of a test: each `every`-th value is tried in all test runs, the others in the long proof."""
+    return [
+        value if number % every == 0 else pytest.param(value, marks=pytest.mark.long)
+        for number, value in enumerate(values)
+    ]
