@@ -68,7 +68,7 @@ BUDGET = "API Error: 402 budget_exhausted: the {}'s budget is spent ($1 of $1)"
         (
             stream(),
             ended(ExitReason.ENVIRONMENT_LIMIT, limit="disk of the environment limit reached"),
-            Cause.AGENT_CRASHED,
+            Cause.RESOURCE_LIMIT,
         ),
         (failed(reason="max_turns"), ended(ExitReason.LINGERED), Cause.TURN_LIMIT),
         # its own limits
@@ -187,6 +187,7 @@ endings = st.builds(
     stderr=st.text(max_size=20),
 )
 HOW_AN_AGENT_ENDS = {
+    Cause.RESOURCE_LIMIT,
     None,
     *(Cause.AGENT_TIMEOUT, Cause.TASK_BUDGET, Cause.TURN_LIMIT, Cause.REFUSED, Cause.AGENT_CRASHED),
     *(Cause.PROVIDER_ERROR, Cause.RATE_LIMITED, Cause.BAD_LOGIN, Cause.ENVIRONMENT_FAILED),
