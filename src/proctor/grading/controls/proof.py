@@ -213,7 +213,7 @@ class _Proof:
 
     def holds(self, controls: ControlSet) -> Requests[bool]:
         """Whether the oracle passes each original and fails each twin in all papers."""
-        for paper in (paper for pair in controls.pairs for paper in pair):
+        for paper in dict.fromkeys(paper for pair in controls.pairs for paper in pair):
             run = yield from self._run_paper(controls, paper)
             altered = controls.altered_tests(paper)
             results = twin_results(controls, [(paper, run)], self.passing)
