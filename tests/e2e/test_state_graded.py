@@ -33,7 +33,7 @@ async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: Cl
             ("nop", Status.UNRESOLVED, Cause.TESTS_FAILED),
         ):
             done = await cli_world.run(
-                "bench", "run", *chosen, "--agent", agent, "--category", "category=text", "--parallel", 2
+                "bench", "run", *chosen, "--agent", agent, "--category", "category=text", "--controls", 0
             )
             assert done.code == 0, done
             store = cli_world.store(f"terminal_bench/run-00{1 if agent == 'oracle' else 2}")
@@ -41,7 +41,7 @@ async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: Cl
             assert (result.task_id, result.status, result.cause) == ("count-words", status, cause)
             assert result.verdict is not None
             assert result.verdict.score == (1.0 if agent == "oracle" else 0.0)
-        evaluated = await cli_world.run("bench", "eval", *chosen, "--oracle", "--task", "greet", "--json")
+        evaluated = await cli_world.run("bench", "eval", *chosen, "--oracle", "--task", "greet", "--controls", 0, "--json")
         assert json.loads(evaluated.stdout)["summary"]["resolved"] == 1, evaluated
 
 

@@ -59,7 +59,7 @@ async def test_oracle_and_agent_in_containers(origin: Path, tmp_path: Path) -> N
     images.write_text(json.dumps({f"wentingzhao/{NAME}:v0": TAG}))
     fetched = await cli_world.run("bench", "fetch", "commit0", "--split", "all", "--from", origin)
     assert fetched.code == 0, fetched
-    environments = ("--split", "all", "--runner", "docker", "--image-map", images)
+    environments = ("--split", "all", "--runner", "docker", "--image-map", images, "--controls", 0)
     oracle = await cli_world.run("bench", "eval", "commit0", *environments, "--oracle", "--json")
     assert oracle.code == 0, oracle
     verdict = oracle.json["tasks"][0]["verdict"]

@@ -72,7 +72,7 @@ async def running_task(
 
 
 @pytest.mark.parametrize(
-    "name", sampled(["count-words", "proctor/repair", "recover", "serve", "sorted-names"], every=3)
+    "name", sampled(["count-words", "proctor/repair", "recover", "serve", "sorted-names"], every=5)
 )
 async def test_nothing_gets_nothing_and_the_solution_gets_everything(
     name: str, bench: TerminalBench, provider: DockerProvider, tmp_path: Path

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 async def graded(world: World, patch: bytes, folder: Path) -> TaskEvaluation:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
-    context = GradingContext(provider=LocalProvider(), folder=folder, options=GradeOptions())
+    context = GradingContext(provider=LocalProvider(), folder=folder, options=GradeOptions(controls=0))
     prediction = Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch, model="m")
     return await benchmark.grade(task, prediction, context)
 
