@@ -41,7 +41,9 @@ async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: Cl
             assert (result.task_id, result.status, result.cause) == ("count-words", status, cause)
             assert result.verdict is not None
             assert result.verdict.score == (1.0 if agent == "oracle" else 0.0)
-        evaluated = await cli_world.run("bench", "eval", *chosen, "--oracle", "--task", "greet", "--controls", 0, "--json")
+        evaluated = await cli_world.run(
+            "bench", "eval", *chosen, "--oracle", "--task", "greet", "--controls", 0, "--json"
+        )
         assert json.loads(evaluated.stdout)["summary"]["resolved"] == 1, evaluated
 
 
