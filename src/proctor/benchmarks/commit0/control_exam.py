@@ -22,6 +22,7 @@ from proctor.grading.controls import (
     ControlSet,
     Exam,
     control_findings,
+    control_judgement,
     control_summary,
     examine,
     find_or_prove,
@@ -29,7 +30,6 @@ from proctor.grading.controls import (
     read_sources,
 )
 from proctor.grading.controls.papers import TwinResults
-from proctor.grading.resolve import join_names
 from proctor.results.cache import cache_key
 
 PASSING: Final = (TestStatus.PASSED,)
@@ -84,20 +84,13 @@ def with_exam(verdict: Verdict, controls: ControlSet | None, exam: Exam | None) 
         controls=control_summary(controls, exam),
         findings=(*control_findings(exam), *verdict.findings),
     )
-    if exam.complete and not exam.twins.passed and not exam.twins.lost:
+    against = control_judgement(exam)
+    if exam.complete and against is None:
         return verdict
-    cause, reason = Cause.TESTS_VANISHED, "with altered tests among them, the tests gave no results"
-    if exam.twins.passed:
-        names = join_names(test for twin in exam.twins.passed for test in twin.tests)
-        cause = Cause.TAMPERED
-        reason = f"passes tests as they are and also with another expectation, so they prove nothing: {names}"
-    elif exam.twins.lost:
-        names = join_names(test for twin in exam.twins.lost for test in twin.tests)
-        reason = f"with another expectation, these gave no result: {names}"
+    no_results = "with altered tests among them, the tests gave no results"
+    status, cause, reason = against or (Status.UNRESOLVED, Cause.TESTS_VANISHED, no_results)
     scores = {**verdict.scores, "strict": 0.0, "gain": -verdict.scores.get("stub", 0.0)}
-    return msgspec.structs.replace(
-        verdict, status=Status.UNRESOLVED, cause=cause, reason=reason, score=0.0, scores=scores
-    )
+    return msgspec.structs.replace(verdict, status=status, cause=cause, reason=reason, score=0.0, scores=scores)
 
 
 def _was_passed(twin: Alteration, controls: ControlSet, results: TreeResults) -> bool:

@@ -18,6 +18,7 @@ from proctor.grading.controls.controlled_run import (
 from proctor.grading.controls.exam import (
     Exam,
     control_findings,
+    control_judgement,
     control_summary,
     examine,
     resolve_exam,
@@ -42,6 +43,7 @@ __all__ = [
     "alter",
     "altered_lines",
     "control_findings",
+    "control_judgement",
     "control_summary",
     "controlled_exam",
     "examine",

@@ -88,7 +88,7 @@ class ControlledTests:
             passing = [test for test, status in solved.items() if status in expectation.passing]
             earlier = before.tests if before is not None else {}
             fail_to_pass = tuple(test for test in passing if earlier.get(test) not in expectation.passing)
-            pass_to_pass = tuple(test for test in passing if test not in set(fail_to_pass))
+            pass_to_pass = tuple(test for test in passing if earlier.get(test) in expectation.passing)
         controls = yield from prove_controls(
             fail_to_pass,
             sample_tests(pass_to_pass, random.SystemRandom()),
@@ -168,15 +168,7 @@ async def run_controlled(
 ) -> ControlledRun:
     """The same with everything run: by `run_paper` on the submission, by `run_oracle` on the oracle."""
     async with tests.lock():
-        exam = controlled_exam(tests, lambda: before, repeats=repeats)
-        try:
-            asked = next(exam)
-            while True:
-                run = run_oracle if asked.of_oracle else run_paper
-                asked = exam.send(await run(asked.files, asked.name))
-        except StopIteration as end:
-            result: ControlledRun = end.value
-            return result
+        return await make_runs(controlled_exam(tests, lambda: before, repeats=repeats), run_paper, run_oracle)
 
 
 async def find_or_prove(tests: ControlledTests, run_oracle: RunPaper, before: TestRun | None) -> ControlSet:

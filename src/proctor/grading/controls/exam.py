@@ -135,14 +135,14 @@ def resolve_exam(before: TestRun | None, exam: Exam, controls: ControlSet, expec
             msgspec.structs.replace(test, after=None) if test.id in unseen else test for test in resolution.tests
         ),
     )
-    against = _control_judgement(exam) if resolution.status is Status.RESOLVED else None
+    against = control_judgement(exam) if resolution.status is Status.RESOLVED else None
     if against is None:
         return resolution
     status, cause, reason = against
     return msgspec.structs.replace(resolution, status=status, cause=cause, reason=reason)
 
 
-def _control_judgement(exam: Exam) -> tuple[Status, Cause, str] | None:
+def control_judgement(exam: Exam) -> tuple[Status, Cause, str] | None:
     """What the altered tests say of a submission that passes all originals; None: nothing against it."""
     if exam.twins.passed:
         names = join_names(test for twin in exam.twins.passed for test in twin.tests)

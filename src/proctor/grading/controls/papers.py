@@ -20,7 +20,7 @@ T = TypeVar("T")
 # Whoever guesses which tests are altered must be right this often: once in each paper for each test that decides.
 MIN_GUESSES: Final = 8
 _MAX_PADDING: Final = 64
-_FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
+FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
 
 
 class RequestedRun(Record):
@@ -43,12 +43,13 @@ RunPaper = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
 """Runs the tests on one tree with these files in place of its own; the text names the run's artifacts."""
 
 
-async def make_runs(requests: Requests[T], run_paper: RunPaper) -> T:
-    """Make all requested runs on one tree; what they led to."""
+async def make_runs(requests: Requests[T], run_paper: RunPaper, run_oracle: RunPaper | None = None) -> T:
+    """Make all requested runs, those of the oracle by `run_oracle` where it is given; what they led to."""
     try:
         asked = next(requests)
         while True:
-            asked = requests.send(await run_paper(asked.files, asked.name))
+            run = run_oracle if asked.of_oracle and run_oracle is not None else run_paper
+            asked = requests.send(await run(asked.files, asked.name))
     except StopIteration as end:
         result: T = end.value
         return result
@@ -152,7 +153,7 @@ def merge_papers(controls: ControlSet, seen: Sequence[tuple[Paper, TestRun]]) ->
                 record_status(tests, test, status)
     runs = [run for _, run in seen]
     outcomes = [run.outcome for run in runs]
-    failed = broken or any(status in _FAILING for status in tests.values())
+    failed = broken or any(status in FAILING for status in tests.values())
     plain = [run.exit_code for paper, run in seen if not paper.altered]
     # With altered tests in it, a paper ends with an error code: that says nothing about the tests as they are.
     exit_code = plain[0] if plain else max(run.exit_code for run in runs) if failed else 0
@@ -188,6 +189,6 @@ def twin_results(
             statuses = {run.tests.get(test, TestStatus.MISSING) for test in twin.tests if test in deciding}
             if statuses & {*passing}:
                 passed[position] = twin
-            elif not statuses <= _FAILING:
+            elif not statuses <= FAILING:
                 lost[position] = twin
     return TwinResults(passed=tuple(passed.values()), lost=tuple(lost.values()))

@@ -17,6 +17,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.controls.alteration import Alteration, altered_lines, overlap
 from proctor.grading.controls.languages import find_alterations
 from proctor.grading.controls.papers import (
+    FAILING,
     ControlSet,
     Paper,
     RequestedRun,
@@ -33,7 +34,6 @@ from proctor.grading.outcome_reader import EXIT_CODE_TEST
 
 MAX_SAMPLE: Final = 20  # of the tests that passed before the submission
 _MAX_RUNS: Final = 16
-_FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR})
 
 
 def sample_tests(pass_to_pass: Sequence[str], chance: random.Random) -> tuple[str, ...]:
@@ -82,22 +82,23 @@ def prove_controls(
     """
     chance = chance or random.SystemRandom()
     tests = tuple(dict.fromkeys((*fail_to_pass, *pass_to_pass)))
-    rest = tuple(test for test in others if test not in set(tests))
+    known = frozenset(tests)
+    rest = tuple(test for test in others if test not in known)
     proof = _Proof(tests=tests, others=rest, sources=sources, passing=tuple(passing))
     twins = yield from proof.find_twins()
-    controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
     if not twins:
         return ControlSet(uncontrolled=tests)
+    controlled, uncontrolled = _split(tests, twins)
     deciding = frozenset(fail_to_pass)
     count = pair_count(sum(not deciding.isdisjoint(twin.tests) for twin in twins), pairs)
     controls = ControlSet(
         twins=twins,
         tests=controlled,
-        uncontrolled=tuple(test for test in tests if test not in set(controlled)),
+        uncontrolled=uncontrolled,
         sizes=file_sizes(twins, sources, chance),
     )
     if not whole_step:
-        halved = _with_pairs(controls, halved_pairs(len(twins), count, chance))
+        halved = msgspec.structs.replace(controls, pairs=halved_pairs(len(twins), count, chance))
         if (yield from proof.holds(halved)):
             return halved
     whole = yield from proof.all_altered(controls, count, sizes=controls.sizes)
@@ -107,14 +108,11 @@ def prove_controls(
     return (yield from proof.all_altered(controls, count, sizes=dict.fromkeys(controls.sizes, _NO_PADDING)))
 
 
-def _with_pairs(controls: ControlSet, pairs: tuple[tuple[Paper, Paper], ...]) -> ControlSet:
-    return ControlSet(
-        twins=controls.twins,
-        tests=controls.tests,
-        uncontrolled=controls.uncontrolled,
-        sizes=controls.sizes,
-        pairs=pairs,
-    )
+def _split(tests: Sequence[str], twins: Iterable[Alteration]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tests that have a twin, and those that have none."""
+    covered = {test for twin in twins for test in twin.tests}
+    with_twin = tuple(test for test in tests if test in covered)
+    return with_twin, tuple(test for test in tests if test not in covered)
 
 
 def unproved_controls(
@@ -125,11 +123,11 @@ def unproved_controls(
     for candidates in candidate_alterations(tests, sources).values():
         fitting = (one for one in candidates if one.contradicts and not any(overlap(one, other) for other in twins))
         twins += [one for one in [next(fitting, None)] if one is not None and one not in twins]
-    controlled = tuple(test for test in tests if any(test in twin.tests for twin in twins))
+    controlled, uncontrolled = _split(tests, twins)
     return ControlSet(
         twins=tuple(twins),
         tests=controlled,
-        uncontrolled=tuple(test for test in tests if test not in set(controlled)),
+        uncontrolled=uncontrolled,
         pairs=whole_pairs(len(twins), pairs) if twins else (),
         sizes=file_sizes(twins, sources, chance or random.SystemRandom()),
         proved=False,
@@ -182,7 +180,8 @@ class _Proof:
         if run is None:
             return []
         if run.complete and any(run.tests.get(test) is not None for one in chosen for test in one.tests):
-            return [one for one in chosen if self._fails(one, chosen, run)]
+            deciding = frozenset(self.tests)
+            return [one for one in chosen if _all_fail(one, deciding, run) and self._fails_there(one, chosen, run)]
         if len(chosen) == 1:
             return []
         # One of them keeps all tests from running: the others are found by halves.
@@ -204,10 +203,8 @@ class _Proof:
             )
         )
 
-    def _fails(self, one: Alteration, together: Sequence[Alteration], run: TestRun) -> bool:
-        deciding = [test for test in one.tests if test in set(self.tests)]
-        if not all(run.tests.get(test) in _FAILING for test in deciding):
-            return False
+    def _fails_there(self, one: Alteration, together: Sequence[Alteration], run: TestRun) -> bool:
+        """Whether the failure is one of the changed assertion."""
         here = [other for other in together if other.path == one.path]
         return is_named(run.log, one.path, altered_lines(self.sources[one.path], here, one))
 
@@ -232,13 +229,11 @@ class _Proof:
         """Papers without and with all alterations, with those of the twins that the oracle then fails."""
         everything = Paper(altered=tuple(range(len(controls.twins))))
         run = yield from self._run_paper(msgspec.structs.replace(controls, sizes=dict(sizes)), everything)
-        twins = tuple(
-            twin
-            for twin in controls.twins
-            if all(run.tests.get(test) in _FAILING for test in twin.tests if test in set(controls.tests))
-        )
-        tests = tuple(test for test in controls.tests if any(test in twin.tests for twin in twins))
-        lost = tuple(test for test in self.tests if test not in set(tests))
+        deciding = frozenset(controls.tests)
+        twins = tuple(twin for twin in controls.twins if _all_fail(twin, deciding, run))
+        tests, _ = _split(controls.tests, twins)
+        kept = frozenset(tests)
+        lost = tuple(test for test in self.tests if test not in kept)
         if len(twins) < len(controls.twins):
             # Fewer alterations may disturb less, and must be seen to.
             fewer = ControlSet(twins=twins, tests=tests, uncontrolled=lost, sizes=dict(sizes))
@@ -251,6 +246,10 @@ class _Proof:
 
 
 _NO_PADDING: Final = 0
+
+
+def _all_fail(twin: Alteration, deciding: frozenset[str], run: TestRun) -> bool:
+    return all(run.tests.get(test) in FAILING for test in twin.tests if test in deciding)
 
 
 def is_named(log: bytes, path: str, lines: Iterable[int]) -> bool:
