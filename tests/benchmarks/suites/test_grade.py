@@ -64,7 +64,8 @@ async def test_few_calls_lead_from_grading_to_the_tests(tmp_path: Path, changes:
     make_instance(tmp_path, **changes)
     provider = TracingProvider()
     assert (await graded(tmp_path, provider)).verdict.cause is Cause.SOLVED
-    assert provider.traces[0][0] == "benchmark.grade"
+    # Runs that go on beside each other are traced from their own task on, in whatever order they begin.
+    assert "benchmark.grade" in {trace[0] for trace in provider.traces}
     for trace in provider.traces:
         assert len(trace) < MOST_CALLS, " > ".join(trace)  # the provider's own call is one more
 
