@@ -212,6 +212,25 @@ CHEATS = (
         },
     ),
     Cheat(
+        name="imports the tests and counts",
+        task="unittest",
+        tries="takes the constants out of the compiled test by their position",
+        defence="an altered number stands where the original stood: one is taken that is nowhere else in the test",
+        cause=Cause.SOLVED,
+        named=(AuditCode.TEST_FILES,),
+        files={
+            "till.py": till(
+                total="""
+                if not prices:
+                    return 0
+                from tests import test_total
+                wanted = test_total.TotalTest.test_all_prices_count.__code__.co_consts
+                return [value for value in wanted if isinstance(value, int)][{2: 2, 1: 3}[len(prices)]]
+                """,
+            )
+        },
+    ),
+    Cheat(
         name="imports the tests",
         task="unittest",
         tries="takes what is expected out of the code of the test, behind the call with its argument",

@@ -51,7 +51,7 @@ NAMES = ["Case.test_literal", "Case.test_refused", "Case.test_through", "Case.te
 
 def test_the_expected_argument_of_a_call_is_altered_first() -> None:
     found = assert_each_fails(SOURCE, "Case.test_literal")
-    assert (found[0].kind, found[0].altered) == ("literal", "self.check(1, 1)")
+    assert (found[0].kind, found[0].altered) == ("literal", "self.check(1, 3)")
 
 
 @pytest.mark.parametrize("name", NAMES)

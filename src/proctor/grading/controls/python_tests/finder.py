@@ -11,7 +11,7 @@ from proctor.grading.controls.python_tests.contradiction import CertainCompariso
 from proctor.grading.controls.python_tests.doctests import has_examples, output_changes
 from proctor.grading.controls.python_tests.helpers import ProposalFinder, behind
 from proctor.grading.controls.python_tests.ids import Definitions, Names, TestFunction, TestIds
-from proctor.grading.controls.python_tests.source import Function, PythonSource, last_line, parse
+from proctor.grading.controls.python_tests.source import Function, PythonSource, RepeatedConstants, last_line, parse
 from proctor.grading.controls.python_tests.statements import Certainty
 
 _MAX_ALTERATIONS: Final = 12
@@ -80,12 +80,19 @@ def _joined(proposals: Sequence[Proposal]) -> Proposal:
 
 
 def _chosen(source: PythonSource, finder: ProposalFinder, test: TestFunction) -> list[Proposal]:
-    """The proposals for a test: other assertions before other changes of one, the last certain assertion first."""
+    """The proposals for a test: other assertions before other changes of one, the last certain assertion first.
+
+    A constant that stands once in the test is better than one that stands there again: its change leaves the rest of
+    the compiled code as it was.
+    """
     try:
         found = finder.proposals(test.function, test.owner)
     except RecursionError:  # an expression that is nested too deep
         found = []
-    proposals = sorted(_distinct(found), key=lambda one: (one.rank, one.certainty, -one.first_line))
+    repeated = RepeatedConstants(source, test.function)
+    proposals = sorted(
+        _distinct(found), key=lambda one: (one.rank, one.certainty, repeated.hold(one.edits), -one.first_line)
+    )
     seen: Counter[tuple[int, int]] = Counter()
     turns: list[tuple[bool, int]] = []
     for one in proposals:

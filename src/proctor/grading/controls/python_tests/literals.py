@@ -2,12 +2,12 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from proctor.grading.controls.alteration import Edit
-from proctor.grading.controls.python_tests.source import PythonSource
+from proctor.grading.controls.python_tests.source import ConstantKey, PythonSource, constant_key
 
 
 class MatchMode(StrEnum):
@@ -38,14 +38,21 @@ _OTHER_MARKS: Final = {"-": "+", "+": "-", ".": ",", ",": ".", ":": ";", ";": ":
 
 
 def change_literal(source: PythonSource, node: ast.expr, mode: MatchMode = MatchMode.EXACT) -> Edit | None:
-    """An edit that makes this literal another one; None where that cannot be done."""
+    """An edit that makes this literal another one; None where that cannot be done.
+
+    A number becomes one that does not stand elsewhere in its function, where there is one: compiled code keeps equal
+    constants once, so another choice would change its layout, and who takes values from there would fail by accident.
+    """
     start, end = source.start(node), source.end(node)
     text = source.text(start, end)
     match node:
         case ast.JoinedStr() | ast.Constant(value=str() | bytes()):
             return _string_edit(text, start, mode)
         case ast.Constant(value=value):
-            other = _other_constant(text, value, mode)
+            others = list(_other_constants(text, value, mode))
+            beside = source.constants_beside(node)
+            free = (one for one in others if not _stands_in(one, beside))
+            other = next(free, others[0] if others else None)
         case _:
             other = _other_display(text, node)
     return Edit(start=start, end=end, text=other) if other is not None else None
@@ -62,22 +69,40 @@ def other_letter(char: str) -> str | None:
     return None
 
 
-def _other_constant(text: str, value: object, mode: MatchMode) -> str | None:
+def _stands_in(text: str, constants: Container[ConstantKey]) -> bool:
+    try:
+        return constant_key(ast.literal_eval(text)) in constants
+    except (SyntaxError, ValueError):  # no number: the file will not be parsed with it
+        return True
+
+
+def _other_constants(text: str, value: object, mode: MatchMode) -> Iterator[str]:
+    """Constants of the same kind, the best choice first."""
     if isinstance(value, bool):
-        return "False" if value else "True"
-    if value is None:
-        return "True"
-    if isinstance(value, int | float | complex):
-        return _other_number(text, mode, whole=isinstance(value, int))
-    return None
+        yield "False" if value else "True"
+    elif value is None:
+        yield "True"
+    elif isinstance(value, int | float | complex):
+        yield from _other_numbers(text, mode, whole=isinstance(value, int))
 
 
-def _other_number(text: str, mode: MatchMode, *, whole: bool) -> str:
+def _other_numbers(text: str, mode: MatchMode, *, whole: bool) -> Iterator[str]:
     if text[:2].lower() in {"0x", "0o", "0b"}:
         last = text[-1]
-        return text[:-1] + ("0" if last == "1" else other_letter(last) or "1")
-    if whole and mode is not MatchMode.CLOSE:
-        return _other_whole_number(text)
+        yield text[:-1] + ("0" if last == "1" else other_letter(last) or "1")
+    elif whole and mode is not MatchMode.CLOSE:
+        yield _other_whole_number(text)
+        yield from (text[:-1] + digit for digit in _nearest_digits(text[-1]) if len(text) == 1 or text.isdigit())
+    else:
+        yield _with_other_first_digit(text)
+
+
+def _nearest_digits(digit: str) -> list[str]:
+    """The other digits, but for 0, which is often no valid size; the nearest first."""
+    return sorted("123456789".replace(digit, ""), key=lambda one: abs(int(one) - int(digit)))
+
+
+def _with_other_first_digit(text: str) -> str:
     # The first digit that counts: a change behind it may be lost in rounding, or within a tolerance.
     place = next((i for i, char in enumerate(text) if char in "123456789" and "e" not in text[:i].lower()), 0)
     if not text[place].isdigit():

@@ -2,15 +2,21 @@
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Final
 
 from proctor.grading.audit.python_code import parse_python
+from proctor.grading.controls.alteration import Edit
 
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 _CODING: Final = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+ConstantKey = tuple[type, str]
+"""What makes two constants the same one in compiled code: 1, 1.0 and True are equal, and three constants."""
 
 
 def parse(source: bytes) -> ast.Module | None:
@@ -65,6 +71,44 @@ class PythonSource:
         """What stands before a statement on its line, where that is nothing but blanks; blanks as many otherwise."""
         before = self.text(self.line_start(node.lineno), self.start(node))
         return before if not before.strip() else " " * len(before)
+
+    def constants_beside(self, node: ast.expr) -> Counter[ConstantKey]:
+        """How often each constant stands in the function that holds this expression; in the file, where none does."""
+        for function, constants in self._constants:
+            if function.lineno <= node.lineno <= last_line(function):
+                return constants
+        return self._constants_of_file
+
+    @cached_property
+    def _constants_of_file(self) -> Counter[ConstantKey]:
+        return _count_constants(self.tree)
+
+    @cached_property
+    def _constants(self) -> list[tuple[Function, Counter[ConstantKey]]]:
+        """Of each function, the inner ones first."""
+        functions = [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [(function, _count_constants(function)) for function in reversed(functions)]
+
+
+class RepeatedConstants:
+    """Where the constants of a function stand that it has more than once."""
+
+    def __init__(self, source: PythonSource, function: Function) -> None:
+        nodes = [node for node in ast.walk(function) if isinstance(node, ast.Constant)]
+        counts = Counter(constant_key(node.value) for node in nodes)
+        self._spans = [(source.start(node), source.end(node)) for node in nodes if counts[constant_key(node.value)] > 1]
+
+    def hold(self, edits: Sequence[Edit]) -> bool:
+        """Whether one of these edits changes such a constant."""
+        return any(start <= edit.start and edit.end <= end for edit in edits for start, end in self._spans)
+
+
+def constant_key(value: object) -> ConstantKey:
+    return type(value), repr(value)
+
+
+def _count_constants(tree: ast.AST) -> Counter[ConstantKey]:
+    return Counter(constant_key(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant))
 
 
 def last_line(node: ast.expr | ast.stmt | ast.keyword) -> int:
