@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from docker_image import IMAGE, need_docker
-from environment_factory import sh
+from environment_factory import sh, without_clock
 from long_proof import sampled
 from paths import SAMPLES
 from proctor.benchmarks.setupbench import SetupBench
@@ -78,7 +78,7 @@ async def machine(bench: SetupBench, task_id: str, provider: DockerProvider, fol
     task = next(task for task in bench.tasks() if task.id == task_id)
     folder.mkdir()
     async with (
-        await provider.start(await bench.prepare(task, folder)) as environment,
+        await provider.start(without_clock(await bench.prepare(task, folder))) as environment,
         bench.serve(task, environment, folder),
     ):
         yield Machine(bench, task, environment, folder, provider)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from environment_factory import sh
+from environment_factory import sh, without_clock
 from long_proof import sampled
 from proctor.benchmarks.terminal_bench import TerminalBench
 from proctor.core.benchmark import GradeOptions
@@ -210,7 +210,7 @@ async def machine(bench: TerminalBench, provider: DockerProvider, folder: Path) 
     (task,) = bench.tasks()
     folder.mkdir()
     async with (
-        await provider.start(await bench.prepare(task, folder)) as environment,
+        await provider.start(without_clock(await bench.prepare(task, folder))) as environment,
         bench.serve(task, environment, folder),
     ):
         yield Machine(bench, environment, folder)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from environment_factory import sh
+from environment_factory import sh, without_clock
 from long_proof import sampled
 from proctor.benchmarks.terminal_bench import TerminalBench, convert
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -65,7 +65,7 @@ async def running_task(
     task = next(task for task in bench.tasks() if task.id == name)
     folder.mkdir()
     async with (
-        await provider.start(await bench.prepare(task, folder)) as environment,
+        await provider.start(without_clock(await bench.prepare(task, folder))) as environment,
         bench.serve(task, environment, folder),
     ):
         yield RunningTask(bench, task, environment, folder)
