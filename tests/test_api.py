@@ -11,6 +11,7 @@ import pytest
 import toy_benchmark
 
 import proctor
+from paths import REPOSITORY
 from proctor.core.errors import UsageError
 
 SUITE, TASK, OTHER = "core-mini", "py_cache_0001", "py_duration_0002"
@@ -103,7 +104,9 @@ def test_a_type_checker_sees_the_real_types(tmp_path: Path) -> None:
     )
     config = tmp_path / "mypy.ini"
     config.write_text("[mypy]\nstrict = True\n")
-    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(tmp_path / "cache")]
+    # What mypy knows of files that have not changed is kept from run to run, beside what it knows from linting.
+    cache = Path(os.environ.get("MYPY_CACHE_DIR", REPOSITORY / ".mypy_cache")) / "user-program"
+    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache)]
     done = subprocess.run(
         [*command, "--follow-imports", "silent", str(program)], capture_output=True, text=True, check=False
     )
