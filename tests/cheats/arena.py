@@ -94,36 +94,33 @@ class Arena:
         # Nothing known of it: each time, the honest submission is another one.
         honest = {path: f"{text}# {cheat.name}\n" for path, text in TASKS["unittest"].solution.items()}
         repo = TASKS["unittest"].repo
-        predictions = {
-            cheat.task: self.submission(cheat),
-            BYSTANDER: diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}"),
-        }
+        beside = diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}")
         started = time.monotonic()
         provider = ArenaProvider(self.environments)
         with variable("PROCTOR_CACHE", str(self.cache)):
-            done = await evaluate(
-                self.benchmark,
-                [task for task in self.benchmark.tasks() if task.id in predictions],
-                {
-                    name: Prediction(task_id=name, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)
-                    for name, patch in predictions.items()
-                },
-                GradingContext(
-                    provider,
-                    self.folder / "artifacts" / secrets.token_hex(8),
-                    GradeOptions(controls=controls),
-                ),
-                jobs=2,
+            # Of the honest one, whether it is disturbed is all that is asked.
+            graded, bystander = await asyncio.gather(
+                self._evaluate(provider, cheat.task, self.submission(cheat), controls),
+                self._evaluate(provider, BYSTANDER, beside, controls=0),
             )
         await provider.close()
         seconds = time.monotonic() - started
-        graded = {one.task_id: one for one in done}
         harm = [*self._harm(before), *await self._survivors()]
-        if graded[BYSTANDER].verdict.status is not Status.RESOLVED:
-            harm.append(f"the honest task beside it: {graded[BYSTANDER].verdict.reason}")
+        if bystander.verdict.status is not Status.RESOLVED:
+            harm.append(f"the honest task beside it: {bystander.verdict.reason}")
         if seconds > cheat.seconds:
             harm.append(f"grading took {seconds:.0f} s")
-        return Outcome(cheat, graded[cheat.task], tuple(harm), seconds)
+        return Outcome(cheat, graded, tuple(harm), seconds)
+
+    async def _evaluate(self, provider: "ArenaProvider", task_id: str, patch: bytes, controls: int) -> TaskEvaluation:
+        (graded,) = await evaluate(
+            self.benchmark,
+            [task for task in self.benchmark.tasks() if task.id == task_id],
+            {task_id: Prediction(task_id=task_id, patch_kind=PatchKind.UNIFIED_DIFF, content=patch)},
+            GradingContext(provider, self.folder / "artifacts" / secrets.token_hex(8), GradeOptions(controls=controls)),
+            jobs=1,
+        )
+        return graded
 
     def _filled_content(self, content: Content) -> Content:
         match content:
