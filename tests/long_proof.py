@@ -11,3 +11,8 @@ def sampled(values: Sequence[object], *, every: int) -> list[object]:
         value if number % every == 0 else pytest.param(value, marks=pytest.mark.long)
         for number, value in enumerate(values)
     ]
+
+
+def scaled(usual: object, full: object) -> list[object]:
+    """Parameters of a test that is made small in all test runs, and at its full size in the long proof."""
+    return [usual, pytest.param(full, marks=pytest.mark.long)]

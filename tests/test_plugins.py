@@ -73,9 +73,9 @@ async def test_the_page_s_plugins_run_together_from_the_command_line(installed: 
     (row,) = [row for row in json.loads(bench(installed, "list", "--json")) if row["name"] == "kata"]
     assert (row["about"], row["tasks"]) == ("Three functions to write", 3)
     for _ in range(2):
-        health = json.loads(bench(installed, "validate", "kata", "--json"))
+        health = json.loads(bench(installed, "validate", "kata", "--controls", "0", "--json"))
         assert [task["healthy"] for task in health["tasks"]] == [True, True, True], health
-    bench(installed, "run", "kata", "--agent", "appender", "--runner", "small")
+    bench(installed, "run", "kata", "--agent", "appender", "--runner", "small", "--controls", "0")
     (folder,) = (tmp_path / "results/kata").iterdir()
     assert json.loads((folder / "config.json").read_text())["runner"] == "small"
     statuses = {one["task_id"]: one["status"] for one in map(json.loads, _results(folder))}
@@ -85,9 +85,9 @@ async def test_the_page_s_plugins_run_together_from_the_command_line(installed: 
 async def test_objects_need_no_entry_point(plugins: Any) -> None:
     await needs_bubblewrap()
     benchmark, agent, provider = plugins
-    report = await proctor.evaluate_async(benchmark, "oracle")
+    report = await proctor.evaluate_async(benchmark, "oracle", controls=0)
     assert [task.verdict.status for task in report.tasks] == [proctor.Status.RESOLVED] * 3
-    run = await proctor.run_async(benchmark, agent=agent, runner=provider, tasks=["square"])
+    run = await proctor.run_async(benchmark, agent=agent, runner=provider, tasks=["square"], controls=0)
     assert (run.summary.resolved, run.config.agent, run.config.runner) == (1, "appender", "small")
 
 

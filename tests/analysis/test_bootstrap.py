@@ -164,7 +164,7 @@ def held(differences: Callable[[], list[float]], truth: float) -> float:
     return float(np.mean([one is not None and (one.low or 0) <= truth <= (one.high or 0) for one in found]))
 
 
-@pytest.mark.parametrize(("dearer", "tasks"), [(1.2, 60), (3.0, 30)])
+@pytest.mark.parametrize(("dearer", "tasks"), [(3.0, 30), pytest.param(1.2, 60, marks=pytest.mark.long)])
 def test_the_interval_of_a_difference_in_cost_holds_the_truth(dearer: float, tasks: int) -> None:
     """Costs are skewed, those of one task are alike in both runs, and their differences have heavy tails."""
     draw = np.random.default_rng(6)
@@ -182,6 +182,7 @@ def test_the_interval_of_a_difference_without_skew_holds_the_truth() -> None:
     assert 0.94 <= held(lambda: draw.normal(0.3, 1.0, 30).tolist(), 0.3) <= 0.96
 
 
+@pytest.mark.long
 def test_with_lognormal_costs_few_tasks_hold_less_than_95_percent_as_documented() -> None:
     """The task in a hundred that costs ten times the median is often not among so few, and nothing tells of it."""
     tasks = 30
@@ -197,10 +198,7 @@ def test_with_lognormal_costs_few_tasks_hold_less_than_95_percent_as_documented(
 
 @pytest.mark.parametrize(
     ("dearer", "alike", "least"),
-    [
-        (1.2, False, 0.94),
-        (3.0, True, 0.93),
-    ],
+    [(1.2, False, 0.94), pytest.param(3.0, True, 0.93, marks=pytest.mark.long)],
 )
 def test_the_interval_of_a_ratio_of_costs_holds_the_truth(dearer: float, alike: bool, least: float) -> None:
     """Where the costs of a task are alike in both runs, and where they are not."""

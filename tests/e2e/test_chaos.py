@@ -10,6 +10,7 @@ import pytest
 
 from claude_provider import ClaudeProvider
 from cli_world import CliWorld, access, asked_for_more, toy_run
+from long_proof import scaled
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
 from proctor.core.record import read_record
@@ -112,28 +113,30 @@ def answers_recorded(store: RunStore) -> Counter[ServedTurn]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_a_run_killed_at_forty_moments_has_one_result_per_task_and_pays_once_per_answer(
-    cli_world: CliWorld,
+@pytest.mark.parametrize("pairs", scaled(7, 20))
+async def test_a_run_killed_at_many_moments_has_one_result_per_task_and_pays_once_per_answer(
+    cli_world: CliWorld, pairs: int
 ) -> None:
     chance = random.Random(20260217)
     # Half of them at any time from the start on, half when it is at work, however slow this machine is.
     moments = [
         moment
-        for _ in range(20)
+        for _ in range(pairs)
         for moment in (Moment(0, chance.uniform(0.0, 0.7)), Moment(1, chance.uniform(0.0, 0.3)))
     ]
     async with toy_provider(turns=5, delay=0.1) as provider:
         command = toy_run(provider, "--concurrency", 4, "--quiet")
-        name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments, TOY_TASKS=60)
-    assert at_work >= 30
-    tasks = [f"toy-{number:04}" for number in range(1, 61)]
+        name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments, TOY_TASKS=3 * pairs)
+    assert at_work >= 1.5 * pairs
+    tasks = [f"toy-{number:04}" for number in range(1, 3 * pairs + 1)]
     results = check(cli_world, provider, name, tasks, repeats=len(moments) * 4)
     assert sum(len(result.attempts) for result in results) > len(tasks)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld) -> None:
+@pytest.mark.parametrize("kills", scaled(3, 6))
+async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld, kills: int) -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")
     if (why := await local_unavailable_reason()) is not None:
@@ -142,9 +145,10 @@ async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld) 
         *("py_cache_0001", "py_duration_0002", "py_ratelimit_0007"),
         *("py_spans_0005", "py_tally_0004", "py_workdays_0003"),
     ]
+    tasks = tasks[:kills]
     chosen = [word for task in tasks for word in ("--task", task)]
     chance = random.Random(20260218)
-    moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(6)]
+    moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(kills)]
     async with serving(ClaudeProvider("core", tuple(tasks), delay=0.3)) as provider:
         command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet")
         name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_world import CliWorld
+from long_proof import scaled
 from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
 from proctor.core.result import Tokens
 from proctor.environments import local_unavailable_reason
@@ -102,8 +103,9 @@ ANSWER = [{"hook": "UserPromptSubmit"}, {"after": 0.2, "run": "echo right >answe
 
 
 @pytest.mark.slow
-async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
-    cli_world: CliWorld, programs: Mapping[str, Path]
+@pytest.mark.parametrize("pods", scaled(3, 8))
+async def test_pods_at_once_keep_to_themselves_and_leave_nothing(
+    cli_world: CliWorld, programs: Mapping[str, Path], pods: int
 ) -> None:
     script = cli_world.folder / "nothing.yaml"
     script.write_text("default: [{text: nothing}]\n")
@@ -115,9 +117,9 @@ async def test_eight_pods_at_once_keep_to_themselves_and_leave_nothing(
             "coder-1": {"turn": ANSWER},
         },
     )
-    run = pod_run(programs, "toy", "--preset", preset, "--model", f"script:{script}", "--concurrency", 8)
-    done = await cli_world.start(*run, "--json", TOY_TASKS=8).wait(PATIENT)
-    assert (done.code, done.json["resolved"]) == (0, 8), done.stderr
+    run = pod_run(programs, "toy", "--preset", preset, "--model", f"script:{script}", "--concurrency", pods)
+    done = await cli_world.start(*run, "--json", TOY_TASKS=pods).wait(PATIENT)
+    assert (done.code, done.json["resolved"]) == (0, pods), done.stderr
     store = cli_world.store()
     for result in store.results():
         assert [str(attempt.cause) for attempt in result.attempts] == ["answered"]

@@ -10,6 +10,7 @@ from aiodocker import Docker, DockerError
 from image_registry import Registry, random_layer, shell_layer
 
 from docker_image import IMAGE, need_docker
+from long_proof import scaled
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker import DockerProvider
@@ -71,12 +72,15 @@ async def size_of_one(layers: list[bytes], folder: Path) -> int:
         return (await one.sizes())[one.images[0]]
 
 
-async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers: list[bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", scaled(6, 10))
+async def test_tasks_over_many_images_stay_within_a_budget_for_four(
+    layers: list[bytes], tmp_path: Path, number: int
+) -> None:
     size = await size_of_one(layers, tmp_path / "first")
     budget = 4 * size + size // 2
-    async with cli_world(layers, 10, delay=0.05) as world:
+    async with cli_world(layers, number, delay=0.05) as world:
         provider = DockerProvider(image_disk=budget, image_index_dir=tmp_path / "brought")
-        tasks = [world.images[number // 3] for number in range(30)]
+        tasks = [image for image in world.images for _ in range(3)]
         provider.prefetch([spec(image) for image in tasks])
         most = 0
 
@@ -100,7 +104,7 @@ async def test_thirty_tasks_over_ten_images_stay_within_a_budget_for_four(layers
         await asyncio.wait({watching})
         await provider.close()
         assert 3 * size <= most <= budget
-        assert len(world.registry.pulled) == 10
+        assert len(world.registry.pulled) == number
 
 
 async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp_path: Path) -> None:

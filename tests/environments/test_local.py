@@ -11,6 +11,7 @@ import pytest
 
 import proctor
 from environment_factory import Environments, environments_left, make_provider, running, sh, sleeper, wait_running
+from long_proof import sampled
 from paths import REPOSITORY
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -457,7 +458,10 @@ def ordinary_python() -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_contract_holds_for_an_ordinary_user() -> None:
+@pytest.mark.parametrize(
+    "part", sampled(["exec", "copy_in_and_out", "network", "limits", "stop_and_reap", "local"], every=3)
+)
+def test_the_contract_holds_for_an_ordinary_user(part: str) -> None:
     need_root()
     if shutil.which("setpriv") is None:
         pytest.skip("setpriv is missing")
@@ -467,14 +471,13 @@ def test_the_contract_holds_for_an_ordinary_user() -> None:
     home.mkdir()
     os.chown(home, 65534, 65534)
     packages = next(path for path in sys.path if path.endswith("site-packages"))
-    names = ["exec", "copy_in_and_out", "network", "limits", "stop_and_reap", "local"]
     try:
         done = subprocess.run(
             [
                 *NOBODY,
                 *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(home / "tests")),
                 *("-k", "local and not plain and not docker and not ordinary", "-m", "not slow"),
-                *(f"tests/environments/test_{name}.py" for name in names),
+                f"tests/environments/test_{part}.py",
             ],
             cwd=REPOSITORY,
             env={

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from long_proof import scaled
 from proctor.core.errors import InfrastructureError, RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.staging import StagingArea, remove_socket_links
@@ -31,7 +32,8 @@ def assert_no_leftovers(store: Sandboxes) -> None:
     assert [path for work in WORK for path in (store.root / work).glob("*")] == []
 
 
-def test_a_create_that_is_killed_made_a_whole_sandbox_or_none(store: Sandboxes, account: Path) -> None:
+@pytest.mark.parametrize("stride", scaled(4, 1))
+def test_a_create_that_is_killed_made_a_whole_sandbox_or_none(store: Sandboxes, account: Path, stride: int) -> None:
     whole = store.create("model", preset="opus", auth_from=account)
     step = 0
     while killed(lambda: store.create("b1", preset="opus", auth_from=account), step):
@@ -42,12 +44,13 @@ def test_a_create_that_is_killed_made_a_whole_sandbox_or_none(store: Sandboxes, 
             store.destroy("b1")
         assert_no_leftovers(store)
         assert not (store.root / "b1").exists()
-        step += 1
+        step += stride
     assert step > 30
     assert [each.name for each in store.list()] == ["b1", "model"]
 
 
-def test_a_reset_that_is_killed_loses_no_credentials(store: Sandboxes, account: Path) -> None:
+@pytest.mark.parametrize("stride", scaled(4, 1))
+def test_a_reset_that_is_killed_loses_no_credentials(store: Sandboxes, account: Path, stride: int) -> None:
     box = store.create("b1", preset="opus", auth_from=account)
     clean, credentials = tree_of(box.home), credentials_of(box.home)
     assert len(credentials) == 2
@@ -67,14 +70,15 @@ def test_a_reset_that_is_killed_loses_no_credentials(store: Sandboxes, account: 
         assert tree_of(box.home) - clean in (set(), {"sessions/old", "sessions/old/events.jsonl"})
         store.reset("b1")
         assert tree_of(box.home) == clean
-        step += 1
+        step += stride
     assert step > 30
-    assert finished_by_repair > 5
+    assert finished_by_repair > 5 / stride
     assert tree_of(box.home) == clean
     assert credentials_of(box.home) == credentials
 
 
-def test_a_destroy_that_is_killed_is_finished_by_the_next_command(store: Sandboxes, account: Path) -> None:
+@pytest.mark.parametrize("stride", scaled(4, 1))
+def test_a_destroy_that_is_killed_is_finished_by_the_next_command(store: Sandboxes, account: Path, stride: int) -> None:
     step = 0
     while True:
         box = store.create("b1", preset="opus", auth_from=account)
@@ -87,7 +91,7 @@ def test_a_destroy_that_is_killed_is_finished_by_the_next_command(store: Sandbox
             store.destroy("b1")
         assert_no_leftovers(store)
         assert not box.home.exists()
-        step += 1
+        step += stride
     assert step > 20
 
 

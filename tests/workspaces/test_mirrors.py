@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from long_proof import scaled
 from proctor.core.errors import InvalidData, RetryableError
 from proctor.core.files import file_lock
 from proctor.workspaces.mirrors import canonical_url, checked_commit, ensure_mirror, mirror_name
@@ -162,10 +163,13 @@ def test_processes_that_want_the_same_repository_fetch_it_once(
     assert _fetches(tmp_path) == 1
 
 
-def test_a_killed_clone_leaves_nothing_that_the_next_one_trips_over(repository: Repository, tmp_path: Path) -> None:
+@pytest.mark.parametrize("delays", scaled((0.02, 0.1), (0.01, 0.03, 0.06, 0.1, 0.2)), ids=len)
+def test_a_killed_clone_leaves_nothing_that_the_next_one_trips_over(
+    repository: Repository, tmp_path: Path, delays: tuple[float, ...]
+) -> None:
     commit = repository.commit({str(number): os.urandom(20_000) for number in range(300)})
     expected = repository.objects()
-    for delay in (0.01, 0.03, 0.06, 0.1, 0.2):
+    for delay in delays:
         cache = tmp_path / f"cache-{delay}"
         victim = multiprocessing.get_context("fork").Process(
             target=_mirror_in_another_process, args=(str(repository.path), commit, cache)
