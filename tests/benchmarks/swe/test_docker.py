@@ -27,7 +27,7 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.environments.docker import DockerProvider
 from swe_other_worlds import EvoWorld, FeatureWorld, ProWorld
-from swe_verified_world import VerifiedWorld
+from swe_verified_world import PARSERS, VerifiedWorld
 
 SECONDS = 25
 
@@ -70,12 +70,14 @@ async def graded(
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("every", scaled(2, 1))
+@pytest.mark.parametrize(
+    "names", scaled(("gold", "empty", "non_applying", "conftest", "fuzzy", "printing"), tuple(PARSERS)), ids=len
+)
 async def test_ours_and_the_official_harness_say_the_same(
-    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path, every: int
+    verified: VerifiedWorld, environments: DockerProvider, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     made = benchmark("swe_bench_verified", verified.rows, swe_bench_row, SweBenchGrader())
-    chosen = dict(list(verified.rows.items())[::every])
+    chosen = {name: verified.rows[name] for name in names}
     predictions = {row["instance_id"]: verified.patch(name) for name, row in chosen.items()}
     rows = list(chosen.values())
     # The official harness mostly waits for its containers to stop, so it is let run beside ours.
@@ -115,7 +117,7 @@ async def test_ours_and_the_official_harness_say_the_same(
         if identity in theirs["reports"]:
             report = json.loads((Path(str(evaluated.artifacts)) / "official" / "report.json").read_text())[identity]
             assert report["tests_status"] == theirs["reports"][identity]["tests_status"]
-    assert {name: (verdict.status, verdict.cause) for name, verdict in verdicts.items()} == {
+    expected = {
         "gold": (Status.RESOLVED, Cause.SOLVED),
         "gold_django": (Status.RESOLVED, Cause.SOLVED),
         "empty": (Status.UNRESOLVED, Cause.EMPTY),
@@ -128,6 +130,8 @@ async def test_ours_and_the_official_harness_say_the_same(
         "fuzzy": (Status.RESOLVED, Cause.SOLVED),
         "printing": (Status.UNRESOLVED, Cause.TAMPERED),
     }
+    found = {name: (verdict.status, verdict.cause) for name, verdict in verdicts.items()}
+    assert found == {name: expected[name] for name in names}
     assert verdicts["printing"].official is Status.RESOLVED
     assert "passes by what is printed alone; before a second witness" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
