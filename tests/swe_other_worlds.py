@@ -193,10 +193,38 @@ class EvoWorld(_World):
         }
 
 
+# Like pip's own: without a setup.py there is nothing to install, and with one the packages that it names are copied.
 _PIP = """\
     #!/bin/sh
-    test "$1 $2" = "install ." && cp -R agent_code /usr/lib/python3/dist-packages/
+    test "$1 $2" = "install ." || exit 2
+    test -f setup.py || { echo "ERROR: Directory '.' is not installable." >&2; exit 1; }
+    for package in $(sed -n 's/.*packages=.\\(.*\\)..).*/\\1/p' setup.py | tr -d "'"); do
+        cp -R "$package" /usr/lib/python3/dist-packages/
+    done
 """
+_SETUP = "from setuptools import setup\n\nsetup(name='agent_code', packages=['agent_code'])\n"
+
+
+# They pass only in the way that the row's settings ask for.
+_LEVEL_2_TESTS = """\
+    import os
+
+    from agent_code import triple
+
+
+    def test_triple():
+        assert triple(3) == 9
+
+
+    def test_settings():
+        assert [os.environ.get(name) for name in ("RUN_BY", "MODE", "SEED")] == ["uv", "a b", "2"]
+"""
+# Submissions of level 2: one that is packaged, and says so in the README; two whose package is never installed.
+_LEVEL_2: dict[str, dict[str, str | None]] = {
+    "level_2": {"setup.py": _SETUP, "README.md": "A package.\n"},
+    "unpackaged": {},
+    "wrong_package": {"setup.py": _SETUP.replace("['agent_code']", "['tools']"), "tools/__init__.py": "\n"},
+}
 
 
 class FeatureWorld(_World):
@@ -207,14 +235,15 @@ class FeatureWorld(_World):
             folder,
             f"FROM {base_image}\nCOPY stages /stages\n"
             "RUN sh /stages/make.sh /stages /testbed && cd /testbed && git checkout --quiet future && rm -rf .git"
-            " && cp -a /testbed /root/my_repo && cp /stages/base/pip /usr/local/bin/pip && chmod +x /usr/local/bin/pip"
+            " && cp -a /testbed /root/my_repo && cd /stages/base && chmod +x pip uv && cp pip uv /usr/local/bin/"
             " && rm -rf /stages\nWORKDIR /testbed\n",
         )
-        self.rows["level_2"] = self._level_2()
+        self.rows |= {name: self._level_2(name) for name in _LEVEL_2}
 
     def more_files(self) -> dict[str, str]:
         return {
             "pip": _PIP,
+            "uv": '    #!/bin/sh\n    test "$1" = run && shift && RUN_BY=uv exec "$@"\n',
             "tests/test_other.py": "def test_other():\n    import calc.breaking as it\n    assert it.double(1) == 2\n",
         }
 
@@ -236,22 +265,30 @@ class FeatureWorld(_World):
             "marks": len(tests),
         }
 
-    def _level_2(self) -> dict[str, Any]:
+    def _level_2(self, name: str) -> dict[str, Any]:
         file = "tests/test_gold.py"
         whole = Repository.__new__(Repository)
         whole.base = self.repository.future
-        rewritten = "    from agent_code import triple\n\n\n    def test_triple():\n        assert triple(3) == 9\n"
         return self.rows["gold"] | {
-            "instance_id": "calc__calc.12345678.test_gold.12345678.lv2",
+            "instance_id": f"calc__calc.12345678.test_{name}.12345678.lv2",
             "patch": "",
-            "test_patch": whole.patch({file: rewritten}),
+            "test_patch": whole.patch({file: _LEVEL_2_TESTS}),
+            "repo_settings": json.dumps(
+                {
+                    "test_cmd": "pytest -rA --color=no",
+                    "use_uv": True,
+                    "docker_specs": {"custom_docker_args": ["-e MODE=a b", "-ee SEED=$((1 + 1))"]},
+                }
+            ),
         }
 
     def patch(self, name: str) -> str:
-        if name == "level_2":
+        if name in _LEVEL_2:
             bare = Repository.__new__(Repository)
-            bare.base = {}
-            return bare.patch({"agent_code/__init__.py": "def triple(number):\n    return 3 * number\n"})
+            bare.base = {"README.md": "put all codes in this folder\n"}
+            return bare.patch(
+                {"agent_code/__init__.py": "def triple(number):\n    return 3 * number\n", **_LEVEL_2[name]}
+            )
         if name == "own_tests":  # the hidden test is not there for the agent, which may write one of its own
             weak = "def test_triple():\n    pass\n"
             gold = self.repository.patch({f"calc/{name}.py": _FIXED})

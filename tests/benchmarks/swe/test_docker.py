@@ -220,7 +220,7 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     made = benchmark("ace_bench", feature.rows, feature_row, FeatureBenchGrader())
     verdicts = {
         name: (await graded(made, feature.rows[name], feature.patch(name), environments, tmp_path)).verdict
-        for name in ("wrong", "non_applying", "half", "own_tests", "level_2")
+        for name in ("wrong", "non_applying", "half", "own_tests", "level_2", "unpackaged", "wrong_package")
     }
     assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
         "wrong": (Cause.TESTS_FAILED, 0.3333),
@@ -228,6 +228,9 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
         "half": (Cause.TESTS_FAILED, 0.6667),
         "own_tests": (Cause.SOLVED, 1.0),
         "level_2": (Cause.SOLVED, 1.0),
+        # Only what the installation has put elsewhere is left when the project is restored.
+        "unpackaged": (Cause.TESTS_FAILED, 0.0),
+        "wrong_package": (Cause.TESTS_FAILED, 0.0),
     }
     gold = made.oracle(task_of(made, feature.rows["gold"]))
     assert gold is not None

@@ -243,7 +243,7 @@ class SweBenchmark(Benchmark, Generic[R]):
             context=context,
             folder=context.folder / task.benchmark / disk_name(task.id),
             spec=self.environment_spec(task, context.options),
-            timeout=context.options.timeout_seconds or self.official_grader.timeout_seconds,
+            timeout=context.options.timeout_seconds or self.official_grader.timeout_seconds(self.rows[task.id]),
             protected=task.private.protected,
             tags=task.tags,
             row=self.rows[task.id],

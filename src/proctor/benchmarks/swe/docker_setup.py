@@ -73,8 +73,9 @@ class DockerInstanceSetup:
         self._start = start_state
 
     def missing_requirement(self) -> str | None:
-        """None that is known before the image is pulled."""
-        return None
+        """A GPU; no other is known before the image is pulled."""
+        needs = "a GPU" if self._start.gpus == 1 else f"{self._start.gpus} GPUs"
+        return f"it needs {needs}, and environments have none" if self._start.gpus else None
 
     def deviations(self) -> tuple[str, ...]:
         """It is the official image."""
@@ -84,7 +85,9 @@ class DockerInstanceSetup:
         """An image of our own on top of the official one."""
         context = folder / "image"
         await asyncio.to_thread(_write_context, context, self._row.image, self._start)
-        return EnvironmentSpec(build=context, workdir=self.workdir, network=Network.MODEL)
+        return EnvironmentSpec(
+            build=context, workdir=self.workdir, network=Network.MODEL, variables=self._start.variables
+        )
 
     async def base(self, environment_digest: str) -> Base:
         """What git has in a fresh environment of the image that the agent's environment was made from."""
@@ -104,7 +107,11 @@ class DockerInstanceSetup:
     def grading_spec(self) -> EnvironmentSpec:
         """The official image as it is. The official graders give it a network, and some install lines need one."""
         return EnvironmentSpec(
-            image=self._row.image, workdir=self.workdir, network=Network.OPEN, limits=Limits(output_bytes=100_000_000)
+            image=self._row.image,
+            workdir=self.workdir,
+            network=Network.OPEN,
+            variables=self._start.variables,
+            limits=Limits(output_bytes=100_000_000),
         )
 
     async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:

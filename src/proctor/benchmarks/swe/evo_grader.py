@@ -81,9 +81,13 @@ class SweEvoGrader:
     """The official procedure for one instance."""
 
     grader_version = "swe-evo d46078d"
-    timeout_seconds = TIMEOUT_SECONDS
     grades_empty = True
     score_name: str | None = "fix_rate"
+
+    def timeout_seconds(self, row: SweEvoRow) -> float:
+        """The same for all instances."""
+        del row
+        return TIMEOUT_SECONDS
 
     def start_state(self, row: SweEvoRow) -> StartState:
         """The donor's image, reset to the version that the release starts from."""

@@ -3,7 +3,6 @@
 https://github.com/LiberCoders/FeatureBench
 """
 
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,10 +14,16 @@ from proctor.benchmarks.swe.environment_steps import (
     run_bash,
     run_required,
 )
+from proctor.benchmarks.swe.feature_settings import (
+    bashrc_script,
+    container_variables,
+    gpus,
+    pytest_command,
+    run_seconds,
+)
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import LabelResults, OfficialRuling, pass_rate
-from proctor.benchmarks.swe.parsers import Statuses
-from proctor.benchmarks.swe.parsers.pytest_lines import pytest_summary
+from proctor.benchmarks.swe.parsers import Statuses, find_feature_parser
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.reverse_diff import reversed_diff
 from proctor.benchmarks.swe.rows import FeatureBenchRow
@@ -26,9 +31,10 @@ from proctor.core.environment import Environment
 
 WORKDIR: Final = "/testbed"
 ORIGINAL_REPO: Final = "/root/my_repo"
-TIMEOUT_SECONDS: Final = 1800.0
-_APPLY_COMMANDS: Final = ("git apply --whitespace=fix --verbose",)
+_APPLY: Final = "git apply --whitespace=fix"
+_APPLY_COMMANDS: Final = (f"{_APPLY} --verbose",)
 _ACTIVATE: Final = """\
+if [ -f ~/.bashrc ]; then source ~/.bashrc; fi
 if [ -f /opt/miniconda3/bin/activate ]; then source /opt/miniconda3/bin/activate; conda activate testbed; fi
 """
 _EMPTY_SCRIPT: Final = f"find {WORKDIR} -mindepth 1 -delete\n"
@@ -39,22 +45,31 @@ git config --global --add safe.directory '*'
 git add --all --force .
 git -c user.name=Proctor -c user.email=proctor@localhost commit --quiet --allow-empty --message start
 """
-_README_SCRIPT: Final = "echo 'Put your package here.' > README.md\n"
-_VERBOSE: Final = re.compile(r"^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL)\b", re.MULTILINE)
+# Word for word: predictions from elsewhere may change this file.
+_README_SCRIPT: Final = "echo 'put all codes in this folder' > README.md\n"
 
 
 class FeatureBenchGrader:
     """The official procedure for one instance."""
 
     grader_version = "featurebench 445dcba"
-    timeout_seconds = TIMEOUT_SECONDS
     grades_empty = False
     score_name: str | None = "pass_rate"
 
+    def timeout_seconds(self, row: FeatureBenchRow) -> float:
+        """How long the tests of each file may run."""
+        return run_seconds(row)
+
     def start_state(self, row: FeatureBenchRow) -> StartState:
         """Level 1: the project without the feature and its tests, as the only commit. Level 2: next to nothing."""
-        script = _layout_script(row) + f"rm -rf {ORIGINAL_REPO}\n"
-        return StartState(workdir=WORKDIR, script=script, files={"mask.diff": _mask(row)}, keeps_history=False)
+        return StartState(
+            workdir=WORKDIR,
+            script=_layout_script(row) + f"rm -rf {ORIGINAL_REPO}\n",
+            files={"mask.diff": _mask(row)},
+            keeps_history=False,
+            variables=container_variables(row),
+            gpus=gpus(row),
+        )
 
     def instruction(self, row: FeatureBenchRow) -> str:
         """The published prompt, which says all."""
@@ -91,43 +106,48 @@ class FeatureBenchGrader:
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output, scores={"pass_rate": 0.0})
-        lay_paper = await put_paper(environment, paper)
-        script = head + _ACTIVATE + _tests_script(row) + lay_paper
-        added = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
+        log = b""
+        if row.level != 1:
+            # The official evaluation goes on where this fails; the tests then do not find the package.
+            install = _login_shell(f"cd {environment.workdir} && pip install .")
+            log = (await run_bash(environment, setup.adapt_script(install))).stdout
+        script = head + _tests_script(row) + await put_paper(environment, paper)
+        added = await run_bash(environment, setup.adapt_script(script))
+        log += added.stdout
         if added.exit_code:
-            # Level 2 installs the submission here, so this may be the submission's doing.
+            # Installing the submission has run code of its own, so this may be its doing.
             end = added.stdout.decode(errors="replace")[-300:]
             return SweTestRun(
                 applied=True,
                 parse_error=f"the tests could not be added: {end}",
-                log=added.stdout,
+                log=log,
                 scores={"pass_rate": 0.0},
             ).with_patch(applied)
-        return (await _run_files(environment, row, setup, seconds)).with_patch(applied)
+        return (await _run_files(environment, row, setup, seconds, log)).with_patch(applied)
 
 
 async def _run_files(
-    environment: Environment, row: FeatureBenchRow, setup: InstanceSetup, seconds: float
+    environment: Environment, row: FeatureBenchRow, setup: InstanceSetup, seconds: float, log: bytes
 ) -> SweTestRun:
-    wanted = [*row.fail_to_pass, *(row.pass_to_pass if row.level == 1 else ())]
-    limit = min(float(row.settings.get("timeout_run") or seconds), seconds)
+    """Run each test file by itself: the first that must pass now, and those that must still pass."""
+    fail_to_pass, pass_to_pass = row.fail_to_pass[:1], row.pass_to_pass if row.level == 1 else ()
     results: dict[str, bool] = {}
     statuses: Statuses = {}
-    log, took, timed_out, code = b"", 0.0, False, 0
-    for file in wanted:
-        done = await run_bash(environment, setup.adapt_script(_command(row, environment.workdir, file)), seconds=limit)
+    took, timed_out, code = 0.0, False, 0
+    for file in (*fail_to_pass, *pass_to_pass):
+        command = _file_command(row, environment.workdir, file)
+        done = await run_bash(environment, setup.adapt_script(command), seconds=seconds)
         log += b"$ %s\n" % file.encode() + done.stdout + b"\n"
         took += done.seconds
         timed_out = timed_out or done.timed_out
         results[file] = done.exit_code == 0 and not done.timed_out
         code = code or done.exit_code
-        if file in row.fail_to_pass:
-            statuses |= _statuses(row.repo, done.stdout.decode(errors="replace"))
-    rate = pass_rate(statuses)
+        if file in fail_to_pass:
+            statuses = find_feature_parser(row.repo)(done.stdout.decode(errors="replace"))
     ruling = OfficialRuling(
-        resolved=all(results.values()),
-        fail_to_pass=_label_results(results, row.fail_to_pass),
-        pass_to_pass=_label_results(results, wanted[len(row.fail_to_pass) :]),
+        resolved=bool(fail_to_pass) and all(results.values()),
+        fail_to_pass=_label_results(results, fail_to_pass),
+        pass_to_pass=_label_results(results, pass_to_pass),
     )
     return SweTestRun(
         applied=True,
@@ -135,7 +155,7 @@ async def _run_files(
         exit_code=code,
         statuses=statuses | {file: "PASSED" if passed else "FAILED" for file, passed in results.items()},
         ruling=ruling,
-        scores={"pass_rate": rate},
+        scores={"pass_rate": pass_rate(statuses)},
         seconds=round(took, 3),
         log=log,
     )
@@ -154,39 +174,31 @@ def _mask(row: FeatureBenchRow) -> bytes:
 
 def _layout_script(row: FeatureBenchRow) -> str:
     if row.level != 1:
-        return _EMPTY_SCRIPT + _README_SCRIPT + _COMMIT_SCRIPT
+        return _EMPTY_SCRIPT + _README_SCRIPT + _COMMIT_SCRIPT + bashrc_script(row)
     hidden = f"rm -rf -- {shlex.join(row.fail_to_pass)}\n" if row.fail_to_pass else ""
     return (
         f"if [ -d {ORIGINAL_REPO} ]; then {_EMPTY_SCRIPT.strip()}; cp -a {ORIGINAL_REPO}/. {WORKDIR}/; fi\n"
         "git config --global --add safe.directory '*'\n"
-        "if [ -s $FILES/mask.diff ]; then git apply --whitespace=nowarn $FILES/mask.diff; fi\n"
+        f"if [ -s $FILES/mask.diff ]; then {_APPLY} $FILES/mask.diff; fi\n"
         + hidden
         + _COMMIT_SCRIPT
+        + bashrc_script(row)
     )
 
 
 def _tests_script(row: FeatureBenchRow) -> str:
+    """Shell lines that bring the tests in. The official evaluation runs them also where their patch does not apply."""
     if row.level == 1:
-        return (
-            f"set -e\nrm -rf -- {shlex.join(row.fail_to_pass)}\n"
-            "git apply --reverse --whitespace=nowarn $FILES/tests.diff\n"
-        )
-    return (
-        f"set -e\npip install .\ncp -a {ORIGINAL_REPO}/. {WORKDIR}/\ngit apply --whitespace=nowarn $FILES/tests.diff\n"
-    )
+        return f"rm -rf -- {shlex.join(row.fail_to_pass[:1])}\n{_APPLY} --reverse $FILES/tests.diff\n"
+    # What was submitted goes, hidden files aside; only what its installation has put elsewhere is tested.
+    return f"{{ rm -rf {WORKDIR}/* && cp -r {ORIGINAL_REPO}/* {WORKDIR}/; }} || exit 1\n{_APPLY} $FILES/tests.diff\n"
 
 
-def _command(row: FeatureBenchRow, workdir: str, file: str) -> str:
-    one = row.settings.get("timeout_one")
-    limit = f" --timeout={int(one)}" if one else ""
-    command = str(row.settings.get("test_cmd") or "pytest -rA --tb=short --color=no")
-    return f"{_ACTIVATE}cd {workdir}\n{command}{limit} {shlex.quote(file)}\n"
+def _file_command(row: FeatureBenchRow, workdir: str, file: str) -> str:
+    path = file if file.startswith(f"{workdir}/") else f"{workdir}/{file}"
+    return _login_shell(f"cd {workdir} && {pytest_command(row)} {shlex.quote(path)}")
 
 
-def _statuses(repo: str, log: str) -> Statuses:
-    """The short summary; meson has failures of sub-tests too, and pydantic's lines name the test first."""
-    if repo == "pydantic/pydantic":
-        return dict(_VERBOSE.findall(log))
-    if repo == "mesonbuild/meson":
-        log = re.sub(r"(?m)^SUBFAILED", "FAILED", log)
-    return pytest_summary(log)
+def _login_shell(command: str) -> str:
+    """A command as the official evaluation runs it: by a login shell, in the project's conda environment."""
+    return f"exec /bin/bash -lc {shlex.quote(_ACTIVATE + command)}\n"

@@ -22,12 +22,16 @@ class StartState(Record):
         workdir: where the repository is.
         script: shell lines that bring it into the state that agents are given; files are in $FILES.
         keeps_history: whether its git history is the agent's to read, up to the base commit.
+        variables: that every command gets in environments of the image.
+        gpus: how many the instance needs.
     """
 
     workdir: str
     script: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     keeps_history: bool = True
+    variables: dict[str, str] = field(default_factory=dict)
+    gpus: int = 0
 
 
 class InstanceSetup(Protocol):

@@ -16,15 +16,17 @@ class OfficialGrader(Protocol[R_contra]):
 
     Attributes:
         grader_version: names the official grader and its version.
-        timeout_seconds: how long the tests may run.
         grades_empty: whether its grader runs the tests for an empty patch too.
         score_name: the name of the score that it gives beside resolved or not; None where it has none.
     """
 
     grader_version: str
-    timeout_seconds: float
     grades_empty: bool
     score_name: str | None
+
+    def timeout_seconds(self, row: R_contra) -> float:
+        """How long the tests may run where the run does not say otherwise."""
+        ...
 
     def start_state(self, row: R_contra) -> StartState:
         """What an agent starts from."""

@@ -52,9 +52,13 @@ class SweBenchProGrader:
     """The official procedure for one instance."""
 
     grader_version = "swe-bench-pro ca10a60"
-    timeout_seconds = TIMEOUT_SECONDS
     grades_empty = True
     score_name: str | None = None
+
+    def timeout_seconds(self, row: SweBenchProRow) -> float:
+        """The same for all instances."""
+        del row
+        return TIMEOUT_SECONDS
 
     def start_state(self, row: SweBenchProRow) -> StartState:
         """The image, brought to the base commit as the official grader does."""

@@ -175,10 +175,15 @@ def evo_row(row: Mapping[str, Any]) -> SweEvoRow:
 def feature_row(row: Mapping[str, Any]) -> FeatureBenchRow:
     """Read a row of FeatureBench."""
     identity = text_field(row, "instance_id")
+    settings = object_field(row, "repo_settings")
+    for name in ("timeout_run", "timeout_one"):
+        seconds = settings.get(name)
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float | None):
+            raise InvalidData(f"{name!r} in 'repo_settings' is not a number", where=identity)
     return FeatureBenchRow(
         **_common(row, identity, patch_required=False),
         image=text_field(row, "image_name"),
-        settings=object_field(row, "repo_settings"),
+        settings=settings,
     )
 
 

@@ -41,9 +41,13 @@ class SweBenchGrader:
     """The official procedure for one instance."""
 
     grader_version = "swebench 5.0"
-    timeout_seconds = TIMEOUT_SECONDS
     grades_empty = False  # an empty patch is not run, and has a bucket of its own in their reports
     score_name: str | None = None
+
+    def timeout_seconds(self, row: SweBenchRow) -> float:
+        """The same for all instances."""
+        del row
+        return TIMEOUT_SECONDS
 
     def start_state(self, row: SweBenchRow) -> StartState:
         """The image as it is: its HEAD is a commit of the image's own, on top of the base commit."""
