@@ -116,6 +116,13 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     assert (await benchmark.validate(task, context)).deviations == said
 
 
+def test_that_tests_run_in_ascii_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.locale_deviations", lambda script: (script[:11],))
+    benchmark = world.benchmark()
+    (task,) = benchmark.tasks()
+    assert benchmark.setup_of(task.id).deviations() == ("#!/bin/bash",)
+
+
 async def test_the_oracle_in_an_installed_package_is_a_leak(world: World, tmp_path: Path) -> None:
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
@@ -156,6 +163,9 @@ def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
         ),
         "test_requests.py::TestTimeout::test_connect_timeout waits for packets": world.row(
             PASS_TO_PASS=["test_requests.py::TestTimeout::test_connect_timeout"]
+        ),
+        "test_requests.py::RequestsTestCase::test_HTTP_200_OK_HEAD asks httpbin.org": world.row(
+            repo="psf/requests", PASS_TO_PASS=["test_requests.py::RequestsTestCase::test_HTTP_200_OK_HEAD"]
         ),
         "it needs the system packages no-such-package-at-all": world.row(
             dockerfile=world.row()["dockerfile"].replace("sed", "apt-get install -y no-such-package-at-all\nsed")

@@ -20,7 +20,8 @@ from proctor.benchmarks.swe.local.build import (
     hidden_site_packages,
     site_packages_mounts,
 )
-from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup
+from proctor.benchmarks.swe.local.network_tests import network_obstacle
+from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup, locale_deviations
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
 from proctor.core.causes import Cause
@@ -30,9 +31,6 @@ from proctor.core.task import DirectorySource
 from proctor.workspaces import Base, base_of
 
 REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
-# Tests of requests that connect to an address where nothing replies. Without a route the error is there at once, and
-# it is another one than they expect.
-_TESTS_NEEDING_A_ROUTE: Final = ("TestTimeout::test_connect_timeout", "TestTimeout::test_total_timeout_connect")
 
 
 class LocalInstanceSetup:
@@ -54,9 +52,10 @@ class LocalInstanceSetup:
         return None
 
     def deviations(self) -> tuple[str, ...]:
-        """Another Python, where this machine does not have the official one."""
+        """Another Python, or ASCII, where this machine has neither the official one nor a UTF-8 locale."""
         official, here = self._setup_spec.pins.python, self._setup_spec.interpreter.version
-        return () if here == official else (f"Python {here} instead of {official}",)
+        python = () if here == official else (f"Python {here} instead of {official}",)
+        return (*python, *locale_deviations(_eval_script(self._row)))
 
     async def agent_spec(self, folder: Path) -> EnvironmentSpec:
         """The prepared tree, and the virtual environment with the project installed."""
@@ -123,16 +122,10 @@ class LocalInstanceSetup:
             raise _not_runnable(error.what) from error
         if pins.conda_only:
             raise _not_runnable(f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring")
-        lost = [
-            label
-            for label in (*row.fail_to_pass, *row.pass_to_pass)
-            if any(test in label for test in _TESTS_NEEDING_A_ROUTE)
-        ]
-        if lost:
-            raise _not_runnable(
-                f"{lost[0]} waits for packets that get lost, and where there is no network none are sent"
-            )
-        steps = image_setup(row.dockerfile, row.eval_script if isinstance(row, SweBenchRow) else "")
+        obstacle = network_obstacle(row)
+        if obstacle is not None:
+            raise _not_runnable(obstacle, fix="use --runner docker")
+        steps = image_setup(row.dockerfile, _eval_script(row))
         missing = [name for name in steps.system_packages if not _has_system_package(name)]
         if missing:
             raise _not_runnable(f"it needs the system packages {' '.join(missing)}", fix="install them")
@@ -149,6 +142,10 @@ class LocalInstanceSetup:
             image_setup=steps,
             interpreter=interpreter,
         )
+
+
+def _eval_script(row: SweRow) -> str:
+    return row.eval_script if isinstance(row, SweBenchRow) else ""
 
 
 def repository_url(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The official shell scripts of an instance, adapted to a virtual environment instead of conda and no network."""
+"""Official shell scripts of an instance, adapted to a virtual environment, no network, and this machine's locales."""
 
 import re
 import shlex
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from proctor.benchmarks.python_envs import VENV_DIR
+from proctor.benchmarks.swe.local.locales import LocaleCheck, has_locale, missing_locales, with_present_locales
 from proctor.core.record import Record
 
 # Build requirements of the project, beside the environment: it is installed again for each test run, without network.
@@ -55,7 +56,7 @@ def image_setup(dockerfile: str, eval_script: str) -> ImageSetup:
     )
 
 
-def adapt_eval_script(script: str) -> str:
+def adapt_eval_script(script: str, *, has: LocaleCheck = has_locale) -> str:
     """An official eval script for such an environment; here-documents, such as the test patch, stay as they are."""
     lines: list[str] = []
     activated = False
@@ -70,8 +71,14 @@ def adapt_eval_script(script: str) -> str:
         elif _PIP.match(line):
             lines.append(_reinstall(line))
         else:
-            lines.append(line.replace(f"{_CONDA}/envs/testbed", VENV_DIR))
+            lines.append(with_present_locales(line.replace(f"{_CONDA}/envs/testbed", VENV_DIR), has))
     return "\n".join(lines)
+
+
+def locale_deviations(script: str, *, has: LocaleCheck = has_locale) -> tuple[str, ...]:
+    """The UTF-8 locales of a script in whose place this machine has none."""
+    names = dict.fromkeys(name for line in _commands(script) for name in missing_locales(line, has))
+    return tuple(f"no UTF-8 locale instead of {name}" for name in names)
 
 
 def installs_project(line: str) -> bool:
