@@ -12,9 +12,12 @@ from proctor.benchmarks.terminal_bench import TerminalBench, convert
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
+from proctor.runner.preflight import missing_requirements
+from proctor.runner.request import current_machine
 from terminal_world import TASKS, images, opened, write_task, write_tasks
 from waiting import PATIENCE
 
@@ -128,7 +131,7 @@ async def test_a_submission_after_the_time_is_up_counts_for_nothing(
 # It listens seconds after the solution has ended, as a server that loads something first.
 _SLOW_SERVER = (
     "#!/bin/bash\nmkdir -p site && printf up >site/status && cd site\n"
-    "nohup sh -c 'sleep 4; exec python3 -m http.server 8000' >/dev/null 2>&1 &\n"
+    "nohup sh -c 'sleep 2; exec python3 -m http.server 8000' >/dev/null 2>&1 &\n"
 )
 
 
@@ -144,6 +147,41 @@ async def test_a_service_that_was_started_last_has_time_to_listen_as_in_harbor(
     # The solution that proves the altered tests is given the same time.
     assert verdict.controls is not None
     assert (verdict.controls.controlled, verdict.controls.uncontrolled) == (1, ())
+
+
+# Nothing listens there, so nothing can be pulled from it.
+_ABSENT = "localhost:1/proctor-test/absent:1"
+
+
+async def test_an_image_that_cannot_be_pulled_is_built_where_that_is_forced(
+    provider: DockerProvider, image_map: dict[str, str], tmp_path: Path
+) -> None:
+    ready = TASKS["greet"]["task.toml"].replace("[environment]\n", f'[environment]\ndocker_image = "{_ABSENT}"\n')
+    dockerfile = "FROM ubuntu:24.04\nWORKDIR /app\nRUN echo here >built\n"
+    write_task(
+        tmp_path / "tasks" / "ready", TASKS["greet"] | {"task.toml": ready, "environment/Dockerfile": dockerfile}
+    )
+    absent = TASKS["greet"] | {"environment/Dockerfile": f"FROM {_ABSENT} AS base\nFROM base\nWORKDIR /app\n"}
+    write_task(tmp_path / "tasks" / "unbuildable", absent)
+    bench = opened(tmp_path / "tasks")
+    forced = DockerProvider(image_map=image_map, force_build=True)
+    try:
+        why = {
+            name: await missing_requirements(bench, bench.tasks(), one, image=None, machine=current_machine())
+            for name, one in (("pulled", provider), ("forced", forced))
+        }
+        assert why["pulled"].keys() == {"ready", "unbuildable"}
+        assert why["forced"].keys() == {"unbuildable"}
+        assert "or build it with --force-build" in why["pulled"]["ready"]
+        assert _ABSENT in why["forced"]["unbuildable"]
+        assert "--force-build" not in why["forced"]["unbuildable"]
+        with pytest.raises(InfrastructureError, match=r"cannot be pulled.*; build it with --force-build, or"):
+            async with running_task(bench, "ready", provider, tmp_path / "pulled"):
+                raise AssertionError("it was started")
+        async with running_task(bench, "ready", forced, tmp_path / "forced") as it:
+            assert (await sh(it.environment, "cat /app/built")).stdout == b"here\n"
+    finally:
+        await forced.close()
 
 
 async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_failure(

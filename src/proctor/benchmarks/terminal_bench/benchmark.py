@@ -73,13 +73,14 @@ class TerminalBench(StateGradedBenchmark):
         return self._read_tasks[0][task.id].digest
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The container: from its ready image, or built from its Dockerfile."""
+        """The container: from its ready image, or built from its Dockerfile, where it has none or builds are forced."""
         harbor = self._read_tasks[0][task.id]
-        image = options.image or harbor.image
+        folder = harbor.path / "environment"
+        builds = options.image is None and (folder / "Dockerfile").is_file()
         return EnvironmentSpec(
             workdir=_ROOT_SUBSTITUTE if harbor.workdir == "/" else harbor.workdir,
-            image=image,
-            build=None if image else harbor.path / "environment",
+            image=options.image or harbor.image,
+            build=folder if builds else None,
             network=task.public.network,
             limits=task.public.limits,
         )
