@@ -220,3 +220,6 @@ async def test_validate_finds_a_task_sound_or_says_what_is_wrong(provider: Docke
         "the oracle is not resolved: the verifier gives 0; "
         "killed before it, as they listened on no socket: `sleep 1234`"
     )
+    assert health.artifacts == str(tmp_path / "kept" / "wrong")
+    for name in ("untouched", "oracle1"):
+        assert "1 failed" in (tmp_path / "kept" / "wrong" / name / "verifier.out").read_text()

@@ -32,6 +32,7 @@ from proctor.core.verdict import Verdict
 from proctor.grading.state import (
     KeptFiles,
     ServiceGrace,
+    ShellResult,
     keep_files,
     load_snapshot,
     take_snapshot,
@@ -165,6 +166,10 @@ class TerminalBench(StateGradedBenchmark):
     def judge(self, task: Task, evidence: bytes) -> Verdict:
         """By the verifier's reward."""
         return judge(from_json(evidence, TerminalBenchEvidence, where=task.id), self.grader)
+
+    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:
+        """The verifier."""
+        return {"verifier": from_json(evidence, TerminalBenchEvidence).verifier_run}
 
     async def observe(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
