@@ -162,9 +162,9 @@ def write_tasks(folder: Path) -> Path:
     return folder
 
 
-def opened(folder: Path) -> TerminalBench:
-    """A folder of tasks in the new format as a benchmark."""
+def opened(folder: Path, *, grace_seconds: float = 3.0) -> TerminalBench:
+    """A folder of tasks in the new format as a benchmark; what serves nothing is waited for that long."""
     record = DatasetInfo(
         benchmark="terminal_bench", split="other", origin="a test", revision="", digest="test", tasks=1, fetched_at=""
     )
-    return TerminalBench(folder, record, "other", variables={})
+    return TerminalBench(folder, record, "other", variables={}, grace_seconds=grace_seconds)

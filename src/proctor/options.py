@@ -73,6 +73,8 @@ class TaskOptions(TypedDict, total=False):
         runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
         image: With --runner docker: the image, instead of the benchmark's own.
         image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
+        force_build: With --runner docker: build a task's image from its Dockerfile, also where a ready image is
+            named.
         controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
         isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
     """
@@ -88,6 +90,7 @@ class TaskOptions(TypedDict, total=False):
     runner: str | EnvironmentProvider
     image: str | None
     image_map: Mapping[str, str] | Path | str
+    force_build: bool
     controls: int
     isolation: bool
 

@@ -1,6 +1,8 @@
 """x07's own suite through `bench`, as it is: without x07, and with a stand-in that follows what is known of it."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +125,37 @@ def test_a_diff_with_wrong_context_is_not_fuzzed_in(tmp_path: Path) -> None:
     assert (code, report["instances"][0]["status"]) == (12, "error")
 
 
+@pytest.mark.parametrize("renamed", [False, True], ids=["deleted", "renamed"])
+def test_a_module_may_be_deleted_or_renamed(tmp_path: Path, *, renamed: bool) -> None:
+    suite = tmp_path / "suite"
+    shutil.copytree(SUITE.parent, suite)
+    repo = suite / "instances" / "tally_sum_0002" / "repo"
+    old = repo / "modules" / "old.x07.json"
+    sum_module = repo / "modules" / "tally_sum.x07.json"
+    old.write_text(sum_module.read_text().replace("tally_sum", "old"))
+    fixed = tmp_path / "fixed"
+    shutil.copytree(repo, fixed)
+    git = ["git", "-C", str(fixed), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "base"]):
+        subprocess.run([*git, *words], check=True)
+    moved = fixed / "modules" / "old.x07.json"
+    if renamed:
+        moved.rename(fixed / "modules" / "new.x07.json")
+    else:
+        moved.unlink()
+    right = json.loads(sum_module.read_text())
+    right["decls"][1]["body"][2][1][2] = 21
+    (fixed / "modules" / "tally_sum.x07.json").write_text(json.dumps(right, indent=2) + "\n")
+    subprocess.run([*git, "add", "-A"], check=True)
+    diff = subprocess.run([*git, "diff", "--cached", "-M"], check=True, capture_output=True, text=True).stdout
+    assert ("rename to modules/new.x07.json" in diff) is renamed
+    line = {"instance_id": "tally_sum_0002", "patch_kind": "unified-diff", "patch_inline": diff}
+    file = tmp_path / "predictions.jsonl"
+    file.write_text(json.dumps(line))
+    code, report = evaluate(tmp_path, "--predictions", file, "--filter", "tally_sum_0002", suite=suite / "suite.json")
+    assert (code, report["instances"][0]["status"]) == (0, "resolved"), report["instances"][0]
+
+
 def test_validate_and_list_print_what_x07_prints(tmp_path: Path) -> None:
     done = proctor(
         tmp_path, "bench", "validate", "--suite", SUITE, "--format", "x07", "--quiet", variables={"X07_BIN": STANDIN}
@@ -130,5 +163,8 @@ def test_validate_and_list_print_what_x07_prints(tmp_path: Path) -> None:
     assert done.code == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["ok"], document["summary"]["valid"]) == (True, 2)
+    real = json.loads(sample_data("x07", "report_tally_v0_oracle.json").read_bytes())["instances"]
+    keys = ("instance_id", "status", "notes")
+    assert [[one[key] for key in keys] for one in document["instances"]] == [[one[key] for key in keys] for one in real]
     listed = proctor(tmp_path, "bench", "list", "--suite", SUITE, "--format", "x07")
     assert json.loads(listed.stdout)["instances"] == ["tally_empty_0001", "tally_sum_0002"]

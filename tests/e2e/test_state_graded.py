@@ -28,6 +28,8 @@ async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: Cl
         chosen = ("terminal_bench", "--split", "other", "--runner", "docker", "--image-map", image_map)
         listed = json.loads((await cli_world.run("bench", "list", *chosen[:3], "--json")).stdout)
         assert "proctor/repair" in [task["id"] for task in listed["tasks"]]
+        runnable = json.loads((await cli_world.run("bench", "list", *chosen, "--runnable", "--json")).stdout)
+        assert {task["runnable"] for task in runnable["tasks"]} == {True}, runnable
         for agent, status, cause in (
             ("oracle", Status.RESOLVED, Cause.SOLVED),
             ("nop", Status.UNRESOLVED, Cause.TESTS_FAILED),
@@ -41,10 +43,13 @@ async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: Cl
             assert (result.task_id, result.status, result.cause) == ("count-words", status, cause)
             assert result.verdict is not None
             assert result.verdict.score == (1.0 if agent == "oracle" else 0.0)
+            assert result.grade_seconds >= result.verdict.seconds > 0
         evaluated = await cli_world.run(
             "bench", "eval", *chosen, "--oracle", "--task", "greet", "--controls", 0, "--json"
         )
-        assert json.loads(evaluated.stdout)["summary"]["resolved"] == 1, evaluated
+        report = json.loads(evaluated.stdout)
+        assert report["summary"]["resolved"] == 1, evaluated
+        assert "1 passed" in (Path(report["tasks"][0]["artifacts"]) / "verifier.out").read_text()
 
 
 async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(

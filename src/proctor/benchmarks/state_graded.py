@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import tempfile
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -15,6 +16,7 @@ import msgspec
 
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
+from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -52,6 +54,10 @@ class StateGradedBenchmark(Benchmark):
     def judge(self, task: Task, evidence: bytes) -> Verdict:
         """The verdict on evidence as it was stored."""
 
+    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:  # noqa: ARG002 - for subclasses
+        """The grader's commands in evidence as it was stored, by the names under which their output is kept."""
+        return {}
+
     def digest(self) -> str:
         """Identifies the data."""
         return self._dataset.digest
@@ -83,21 +89,18 @@ class StateGradedBenchmark(Benchmark):
                 f"a submission for {task.id} is a machine's state, not a {prediction.patch_kind.value}",
                 fix="submit a shell script that does what is asked",
             )
-        return TaskEvaluation(
-            task_id=task.id,
-            verdict=self.judge(task, prediction.content),
-            tags=task.tags,
-            model=prediction.model,
-            patch_kind=PatchKind.STATE,
-            patch_sha256=hashlib.sha256(prediction.content).hexdigest(),
-        )
+        return await self._grade_state(task, prediction, _artifacts(context, task))
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """An untouched environment fails; the oracle, where there is one, passes as often as it is tried."""
-        before = await self._verdict_after(task, None, context)
+        folder = _artifacts(context, task)
+        before = await self._verdict_after(task, None, context, folder / "untouched")
         oracle = self.oracle(task)
         runs = 0 if oracle is None else context.options.determinism_runs or 2
-        after = [await self._verdict_after(task, oracle.content if oracle else None, context) for _ in range(runs)]
+        after = [
+            await self._verdict_after(task, oracle.content if oracle else None, context, folder / f"oracle{number}")
+            for number in range(1, runs + 1)
+        ]
         problems = []
         if before.status is not Status.UNRESOLVED:
             problems.append(f"an untouched environment is {before.status.value}: {before.reason}")
@@ -115,6 +118,7 @@ class StateGradedBenchmark(Benchmark):
             oracle_ok=solved,
             determinism_ok=same,
             problems=tuple(problems),
+            artifacts=str(folder),
         )
 
     def require_machine(self, environment: Environment) -> None:
@@ -127,17 +131,35 @@ class StateGradedBenchmark(Benchmark):
             raise self._no_machine_error()
 
     async def _grade_script(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        state, note = await self._state_after(task, prediction.content, context)
-        evaluation = await self.grade(task, state, context)
+        folder = _artifacts(context, task)
+        state, note = await self._state_after(task, prediction.content, context, folder)
+        evaluation = await self._grade_state(task, state, folder)
         return msgspec.structs.replace(
             evaluation, notes=(*evaluation.notes, note), model=prediction.model, patch_kind=PatchKind.SHELL_SCRIPT
         )
 
-    async def _verdict_after(self, task: Task, script: bytes | None, context: GradingContext) -> Verdict:
-        state, _ = await self._state_after(task, script, context)
-        return (await self.grade(task, state, context)).verdict
+    async def _verdict_after(self, task: Task, script: bytes | None, context: GradingContext, folder: Path) -> Verdict:
+        state, _ = await self._state_after(task, script, context, folder)
+        return (await self._grade_state(task, state, folder)).verdict
 
-    async def _state_after(self, task: Task, script: bytes | None, context: GradingContext) -> tuple[Prediction, str]:
+    async def _grade_state(self, task: Task, state: Prediction, folder: Path) -> TaskEvaluation:
+        """Judge evidence, and keep in `folder` what the grader's commands printed."""
+        runs = self.grader_runs(state.content)
+        outputs = {f"{name}.out": f"{run.stdout}{run.stderr}".encode() for name, run in runs.items()}
+        await asyncio.to_thread(_write_outputs, folder, outputs)
+        return TaskEvaluation(
+            task_id=task.id,
+            verdict=self.judge(task, state.content),
+            tags=task.tags,
+            model=state.model,
+            patch_kind=PatchKind.STATE,
+            patch_sha256=hashlib.sha256(state.content).hexdigest(),
+            artifacts=str(folder),
+        )
+
+    async def _state_after(
+        self, task: Task, script: bytes | None, context: GradingContext, artifacts: Path
+    ) -> tuple[Prediction, str]:
         """The state of a fresh environment after a script has run in it, or nothing; and how the script ended.
 
         Raises:
@@ -162,7 +184,8 @@ class StateGradedBenchmark(Benchmark):
                         seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
                         done = await environment.exec(["/bin/sh", "-c", RUN_SCRIPT], stdin=script, timeout=seconds)
                         note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
-                        await asyncio.to_thread(_write_script_output, context, task, done.stdout, done.stderr)
+                        said = {"script.out": done.stdout, "script.err": done.stderr}
+                        await asyncio.to_thread(_write_outputs, artifacts, said)
                 evidence = await self.observe(task, environment, folder, context.options)
                 return _prediction(task, evidence), note
 
@@ -186,8 +209,11 @@ def _prediction(task: Task, evidence: Record) -> Prediction:
     return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=to_json(evidence))
 
 
-def _write_script_output(context: GradingContext, task: Task, stdout: bytes, stderr: bytes) -> None:
-    folder = context.folder / task.id.replace("/", "__")
+def _artifacts(context: GradingContext, task: Task) -> Path:
+    return context.folder / disk_name(task.id)
+
+
+def _write_outputs(folder: Path, outputs: Mapping[str, bytes]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "script.out").write_bytes(stdout)
-    (folder / "script.err").write_bytes(stderr)
+    for name, content in outputs.items():
+        (folder / name).write_bytes(content)

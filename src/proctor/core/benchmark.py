@@ -24,7 +24,7 @@ from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.trajectory import LogMeasure, Step
-from proctor.core.verdict import ControlSummary, Verdict
+from proctor.core.verdict import ControlSummary, TestOutcome, Verdict
 
 
 class GradeOptions(Record):
@@ -76,6 +76,9 @@ class TaskHealth(Record):
         leaks: where the agent can find the oracle.
         deviations: how the environment differs from the official one; a task may be healthy all the same.
         controls: how many of its tests have altered twins; None where that was not tried.
+        oracle_status: how the oracle is graded; None where that was not tried.
+        label_deviations: the labelled tests that with the oracle do not go from failing to passing, or stay passing, as
+            their labels say.
         skipped: why the task could not be tried on this machine; that says nothing about its health.
     """
 
@@ -90,6 +93,8 @@ class TaskHealth(Record):
     leaks: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
     controls: ControlSummary | None = None
+    oracle_status: Status | None = None
+    label_deviations: tuple[TestOutcome, ...] = ()
     skipped: str = ""
     artifacts: str | None = None
     schema_version: Literal["proctor.task_health@1"] = "proctor.task_health@1"

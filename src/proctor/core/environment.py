@@ -80,7 +80,8 @@ class EnvironmentSpec(Record):
         workspace: a prepared tree on the host; the environment works on a private copy and never writes to it.
         workdir: where the workspace is, and where commands start.
         image: the container image (docker only; None there means the provider's default).
-        build: a folder with a Dockerfile that makes the image (docker only).
+        build: a folder with a Dockerfile that makes the image (docker only). Beside an `image`, it is built only by a
+            provider that was told to build.
         hidden: paths of the host that must not be readable inside (local only; home, cache and results
             are always hidden).
         variables: added to the small, fixed environment that every command gets.
@@ -347,6 +348,10 @@ class EnvironmentProvider(ABC):
     def release(self, spec: EnvironmentSpec) -> None:  # noqa: B027 - a default
         """One task of the list is done and needs no environment like this any more."""
 
+    def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
+        """The images that such an environment takes from elsewhere, as the benchmark names them."""
+        return (spec.image,) if spec.image is not None else ()
+
     async def is_available(self, spec: EnvironmentSpec) -> bool:  # noqa: ARG002 - for subclasses
         """Whether what such an environment is made from is on this machine already."""
         return True
@@ -404,6 +409,10 @@ class DelegatingProvider(EnvironmentProvider):
     def release(self, spec: EnvironmentSpec) -> None:
         """As the other one."""
         self._inner.release(spec)
+
+    def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
+        """As the other one."""
+        return self._inner.required_images(spec)
 
     async def is_available(self, spec: EnvironmentSpec) -> bool:
         """As the other one."""

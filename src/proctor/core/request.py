@@ -88,6 +88,13 @@ class TaskRequest(Record):
             use=Use.CONTAINER,
         ),
     ] = field(default_factory=dict)
+    force_build: Annotated[
+        bool,
+        option(
+            "With --runner docker: build a task's image from its Dockerfile, also where a ready image is named.",
+            use=Use.CONTAINER,
+        ),
+    ] = False
     image_disk: Annotated[
         int | None,
         option(

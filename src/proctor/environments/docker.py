@@ -69,6 +69,7 @@ class DockerProvider(EnvironmentProvider):
         no_new_privileges: keeps set-user-id programs (sudo, su as another user) from gaining rights. Root can do
             without them, so only tasks that work as another user need this to be False.
         image_map: images to use in the place of others, by name, also where a Dockerfile starts from them.
+        force_build: builds an image from the task's Dockerfile also where a ready one is named.
         image_disk: how many bytes the images that are pulled may take, beside those that were there before.
         brought: where it is written down which images were pulled; a folder in the cache by default.
         on_pull: called with the progress of a pull or a build.
@@ -85,6 +86,7 @@ class DockerProvider(EnvironmentProvider):
         private_relay: bool = True,
         no_new_privileges: bool = True,
         image_map: Mapping[str, str] | None = None,
+        force_build: bool = False,
         image_disk: int | None = None,
         image_index_dir: Path | None = None,
         on_pull: Callable[[PullProgress], None] | None = None,
@@ -94,6 +96,7 @@ class DockerProvider(EnvironmentProvider):
         self._private_relay = private_relay and may_enter_namespace()
         self._no_new_privileges = no_new_privileges
         self._image_map = dict(image_map or {})
+        self._force_build = force_build
         self._on_pull = on_pull
         self._client: Docker | None = None
         self._network: DockerNetwork | None = None
@@ -137,6 +140,11 @@ class DockerProvider(EnvironmentProvider):
         """One piece of the expected work is over, and its image may be let go."""
         for image in self._images_of(spec):
             self._images.release(image)
+
+    def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
+        """The ready image, or those that the Dockerfile starts from."""
+        folder = self._build_folder(spec)
+        return (spec.image or self._image,) if folder is None else base_images(folder, {})
 
     async def is_available(self, spec: EnvironmentSpec) -> bool:
         """Whether the environment's image is on this machine."""
@@ -204,9 +212,14 @@ class DockerProvider(EnvironmentProvider):
         image = spec.image or self._image
         return self._image_map.get(image, image)
 
+    def _build_folder(self, spec: EnvironmentSpec) -> Path | None:
+        """The folder whose Dockerfile makes an environment's image; None where a ready image is used."""
+        return spec.build if spec.image is None or self._force_build else None
+
     def _images_of(self, spec: EnvironmentSpec) -> tuple[str, ...]:
         """The images that an environment needs, from wherever they come."""
-        return (self._image_of(spec),) if spec.build is None else base_images(spec.build, self._image_map)
+        folder = self._build_folder(spec)
+        return (self._image_of(spec),) if folder is None else base_images(folder, self._image_map)
 
     def _docker(self) -> Docker:
         if self._client is None:
@@ -217,21 +230,31 @@ class DockerProvider(EnvironmentProvider):
         """The engine's description of the image that an environment is made from, which is built or pulled if need
         be.
         """
-        if spec.build is None:
-            return await self._images.ensure(self._image_of(spec))
-        context = await asyncio.to_thread(build_context, spec.build, self._image_map)
+        folder = self._build_folder(spec)
+        if folder is None:
+            return await self._ready_image(spec)
+        context = await asyncio.to_thread(build_context, folder, self._image_map)
         bases = self._images_of(spec)
         tag = build_tag(context, [str((await self._images.ensure(base))["Id"]) for base in bases])
         async with self._build_locks.setdefault(tag, asyncio.Lock()):
             known = await inspect_image(docker, tag)
             if known is not None:
                 return known
-            self._report_progress(str(spec.build), {"status": BUILDING_STATUS})
-            await build(docker, context, tag, where=spec.build)
-            self._report_progress(str(spec.build), {"status": BUILT_STATUS})
+            self._report_progress(str(folder), {"status": BUILDING_STATUS})
+            await build(docker, context, tag, where=folder)
+            self._report_progress(str(folder), {"status": BUILT_STATUS})
             made = await self._images.ensure(tag)
             await self._images.record_build(made, bases)
             return made
+
+    async def _ready_image(self, spec: EnvironmentSpec) -> dict[str, Any]:
+        try:
+            return await self._images.ensure(self._image_of(spec))
+        except InfrastructureError as error:
+            if spec.build is None:
+                raise
+            fix = f"build it with --force-build, or {error.fix}" if error.fix else "build it with --force-build"
+            raise InfrastructureError(error.what, where=error.where, fix=fix, details=error.details) from error
 
     def _report_progress(self, image: str, step: dict[str, Any]) -> None:
         if self._on_pull is None:

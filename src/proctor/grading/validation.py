@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from proctor.core.causes import Status
 from proctor.core.record import Record
-from proctor.core.verdict import TestStatus
+from proctor.core.verdict import TestOutcome, TestStatus
 from proctor.grading.outcome import InconclusiveRun, TestRun
 from proctor.grading.resolve import Expectation, flaky_tests, join_names, pre_patch_problem, resolve
 
@@ -28,10 +28,25 @@ class TaskProblem(Record):
 
 
 class TaskValidation(Record):
-    """What was learned about a task. `flaky` names the tests that did not end alike in all runs."""
+    """What was learned about a task.
+
+    Attributes:
+        flaky: the tests that did not end alike in all runs.
+        label_deviations: the labelled tests that with the oracle do not go from failing to passing, or stay passing, as
+            their labels say.
+    """
 
     problems: tuple[TaskProblem, ...] = ()
     flaky: tuple[str, ...] = ()
+    label_deviations: tuple[TestOutcome, ...] = ()
+
+    @property
+    def oracle_status(self) -> Status:
+        """How the oracle is graded: an error where the task itself is wrong, or its results do not repeat."""
+        codes = {problem.code for problem in self.problems}
+        if codes & {TaskProblemCode.PRE_PATCH, TaskProblemCode.LABEL_MISSING, TaskProblemCode.NOT_REPEATABLE}:
+            return Status.ERROR
+        return Status.UNRESOLVED if TaskProblemCode.ORACLE in codes else Status.RESOLVED
 
     @property
     def valid(self) -> bool:
@@ -49,7 +64,20 @@ def validate(pre_patch: Sequence[TestRun], oracle: Sequence[TestRun], expectatio
         *_repeat_problems("without a submission", pre_patch),
         *_repeat_problems("with the oracle", oracle),
     ]
-    return TaskValidation(problems=tuple(problems), flaky=flaky)
+    return TaskValidation(
+        problems=tuple(problems), flaky=flaky, label_deviations=_label_deviations(pre_patch[0], oracle[0], expectation)
+    )
+
+
+def _label_deviations(before: TestRun, after: TestRun, expectation: Expectation) -> tuple[TestOutcome, ...]:
+    found = []
+    for label in expectation.labels:
+        one = TestOutcome(id=label, before=before.tests.get(label), after=after.tests.get(label))
+        was_passing = one.before is TestStatus.PASSED
+        fits = one.before is not None and was_passing is (label in expectation.pass_to_pass)
+        if not fits or one.after is not TestStatus.PASSED:
+            found.append(one)
+    return tuple(found)
 
 
 def _pre_patch_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:

@@ -28,6 +28,7 @@ class AttemptRecord(Record):
     Attributes:
         cause: why it ended, when the agent did not simply finish.
         submission: the file beside this one that holds the submission; None when there is none.
+        collect_seconds: how long it took to collect the submission; for a state, its checks were run then.
         findings: what was found in the submission when it was stored; the grader's own are added later.
         web: None where there was no gateway.
     """
@@ -43,6 +44,7 @@ class AttemptRecord(Record):
     final_text: str = ""
     submission: str | None = None
     patch_kind: PatchKind = PatchKind.UNIFIED_DIFF
+    collect_seconds: float = 0.0
     findings: tuple[Finding, ...] = ()
     web: WebUse | None = None
     schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"

@@ -84,6 +84,7 @@ class AttemptRunner:
         self._session: GatewaySession | None = None
         self._outcome: AgentOutcome | None = None
         self._submission: Prediction | None = None
+        self._collect_seconds = 0.0
         self._model_closed = asyncio.Event()
         self._responses = 0
         self._provider_error: GatewayFailure | None = None
@@ -110,7 +111,9 @@ class AttemptRunner:
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
+                    started = time.monotonic()
                     self._submission = await self._collect(environment, folder)
+                    self._collect_seconds = time.monotonic() - started
             cause, detail = self._end_cause()
         except AgentFailure as failure:
             cause, detail = self._end_cause()
@@ -281,6 +284,7 @@ class AttemptRunner:
             final_text=outcome.final_text if outcome else "",
             submission=file,
             patch_kind=submission.patch_kind if submission else PatchKind.UNIFIED_DIFF,
+            collect_seconds=round(self._collect_seconds, 3),
             findings=findings,
             web=self._web_use(),
         )

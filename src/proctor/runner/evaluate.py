@@ -123,7 +123,8 @@ async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, b
         benchmark = reopen(config.benchmark, config.source, config.split)
     except ProctorError:
         return {}  # its data is gone, so nothing can be known of it
-    options = {"image_map": config.image_map} if config.image_map else {}
+    given = {"image_map": config.image_map, "force_build": config.force_build}
+    options = {name: value for name, value in given.items() if value}
     provider = find_provider(config.runner, isolation=config.isolation, **options)
     context = GradingContext(provider=provider, folder=Path(), options=GradeOptions(image=config.image))
     wanted, known, found = set(task_ids), health_cache(), {}

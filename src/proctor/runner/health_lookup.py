@@ -22,7 +22,7 @@ class HealthLookup:
         if not (cache_root() / HEALTH_CACHE).is_dir():
             return None
         key = (config.benchmark, config.source, config.split, config.runner, config.isolation, config.image)
-        known = self._known.setdefault((*key, tuple(config.image_map.items())), {})
+        known = self._known.setdefault((*key, tuple(config.image_map.items()), config.force_build), {})
         new = [task for task in config.tasks if task not in known]
         if new:
             # Most reports need none of it.

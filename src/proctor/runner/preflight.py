@@ -51,7 +51,12 @@ def make_provider(request: TaskRequest, on_pull: OnPull | None = None) -> Enviro
     check_environment_options(request)
     options: dict[str, Any] = {}
     if request.runner == "docker":
-        options = {"image_map": request.image_map, "image_disk": request.image_disk, "on_pull": on_pull}
+        options = {
+            "image_map": request.image_map,
+            "force_build": request.force_build,
+            "image_disk": request.image_disk,
+            "on_pull": on_pull,
+        }
     return find_provider(request.runner, isolation=request.isolation, **options)
 
 
@@ -147,18 +152,18 @@ def check_runnable(missing: Mapping[str, str], selected: int) -> list[str]:
     return lines
 
 
-async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], runner: str) -> dict[str, str | None]:
-    """Why each task cannot be run here with this provider of environments, by id; None where nothing is missing.
+async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], request: TaskRequest) -> dict[str, str | None]:
+    """Why each task cannot be run here in the environments of this request, by id; None where nothing is missing.
 
     Raises:
         UsageError: there is no such provider, or the benchmark cannot be run with it at all.
     """
-    provider = find_provider(runner)
+    provider = make_provider(request)
     try:
         reason = await provider.unavailable_reason()
         if reason is not None:
             return {task.id: reason for task in tasks}
-        missing = await missing_requirements(benchmark, tasks, provider, image=None, machine=current_machine())
+        missing = await missing_requirements(benchmark, tasks, provider, image=request.image, machine=current_machine())
     finally:
         await provider.close()
     return {task.id: missing.get(task.id) for task in tasks}
@@ -171,13 +176,18 @@ async def missing_requirements(
     missing: dict[str, str] = {}
     benchmark = benchmark.for_provider(provider)
     by_image: dict[str, list[str]] = {}
+    buildable: set[str] = set()
     for task in tasks:
         why = benchmark.missing_requirement(task, machine, "docker" if provider.uses_images else "local")
         if why is not None:
             missing[task.id] = why
-        elif provider.uses_images and (spec := _task_image_spec(benchmark, task, image)) is not None and spec.image:
-            by_image.setdefault(spec.image, []).append(task.id)
-    missing |= await _missing_images(provider, by_image)
+        elif provider.uses_images and (spec := _task_image_spec(benchmark, task, image)) is not None:
+            for name in provider.required_images(spec):
+                by_image.setdefault(name, []).append(task.id)
+            if spec.build is not None and spec.image in provider.required_images(spec):
+                buildable.add(task.id)
+    for task_id, why in (await _missing_images(provider, by_image)).items():
+        missing[task_id] = f"{why}, or build it with --force-build" if task_id in buildable else why
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
 

@@ -10,6 +10,7 @@ from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
 from proctor.core.result import Attempt, ModelUsage, TaskResult
 from proctor.core.run import Trial
+from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.gateway import Prices
 from proctor.results import RunStore
@@ -76,7 +77,7 @@ def make_task_result(
         usage=sum_usage(usage for attempt in attempts for usage in attempt.usage),
         metrics=record.metrics,
         agent_seconds=record.seconds,
-        grade_seconds=graded.seconds if graded else 0.0,
+        grade_seconds=_grade_seconds(record, graded),
         categories=task.categories,
         web=record.web,
     )
@@ -91,6 +92,13 @@ def status_and_cause(record: AttemptRecord, evaluation: TaskEvaluation | None) -
     if verdict.status is Status.UNRESOLVED and record.cause is not None:
         return verdict.status, record.cause  # it failed because it was cut short; the verdict has the rest
     return verdict.status, verdict.cause
+
+
+def _grade_seconds(record: AttemptRecord, graded: GradingRecord | None) -> float:
+    """How long grading took. A state is checked where the agent worked, when it is collected."""
+    if graded is None:
+        return 0.0
+    return round(graded.seconds + (record.collect_seconds if record.patch_kind is PatchKind.STATE else 0.0), 3)
 
 
 def sum_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:

@@ -216,6 +216,48 @@ async def machine(bench: TerminalBench, provider: DockerProvider, folder: Path) 
         yield Machine(bench, environment, folder)
 
 
+# The first sign of grading, and the first moment at which a late change is not among the files that were kept.
+_LATE = "nohup setsid sh -c 'until ls -d /run/proctor-*; do sleep 0.01; done; cd /app; {work}' >/dev/null 2>&1 &"
+
+
+@pytest.mark.parametrize("controls", [1, 0])
+async def test_work_done_while_services_are_waited_for_counts_for_nothing(
+    controls: int, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
+) -> None:
+    async with machine(bench, provider, tmp_path / "it") as it:
+        await sh(it.environment, _LATE.format(work="echo hello >greeting.txt; echo 42 >number.txt"))
+        verdict = await it.verdict(controls)
+    assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), verdict
+    late = {finding.path for finding in verdict.findings if finding.code == "late-change"}
+    assert {"/app/greeting.txt", "/app/number.txt"} <= late
+    assert verdict.official is Status.RESOLVED
+
+
+async def test_what_is_deleted_late_or_looks_like_a_log_is_late_work_too(
+    provider: DockerProvider, tmp_path: Path
+) -> None:
+    tests = (
+        "from pathlib import Path\n\n\n"
+        "def test_tidy():\n    assert not Path('/app/secret').exists()\n"
+        "    assert Path('/app/report.log').read_text() == 'done\\n'\n"
+        "    assert Path('/etc/answer').read_text() == '42\\n'\n"
+    )
+    files = TASKS["greet"] | {
+        "environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\nRUN echo key >secret\n",
+        "tests/test_outputs.py": tests,
+        "solution/solve.sh": "#!/bin/bash\nrm secret; echo done >report.log; echo 42 >/etc/answer\n",
+    }
+    write_task(tmp_path / "tasks" / "tidy", files)
+    async with machine(opened(tmp_path / "tasks"), provider, tmp_path / "it") as it:
+        await sh(it.environment, "echo 42 >/etc/answer")
+        work = "rm secret; echo done >report.log; python3 -m http.server 8000"
+        await sh(it.environment, _LATE.format(work=work))
+        verdict = await it.verdict()
+    assert (verdict.status, verdict.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED), verdict
+    late = {finding.path for finding in verdict.findings if finding.code == "late-change"}
+    assert late == {"/app/secret", "/app/report.log"}
+
+
 def codes(verdict: Verdict) -> set[str]:
     return {finding.code for finding in verdict.findings}
 

@@ -12,10 +12,14 @@ from proctor.benchmarks.terminal_bench import TerminalBench, convert
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
+from proctor.runner.preflight import missing_requirements
+from proctor.runner.request import current_machine
 from terminal_world import TASKS, images, opened, write_task, write_tasks
+from waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +128,62 @@ async def test_a_submission_after_the_time_is_up_counts_for_nothing(
     assert (first.status, first.score) == (Status.UNRESOLVED, 0.0)
 
 
+# It listens seconds after the solution has ended, as a server that loads something first.
+_SLOW_SERVER = (
+    "#!/bin/bash\nmkdir -p site && printf up >site/status && cd site\n"
+    "nohup sh -c 'sleep 2; exec python3 -m http.server 8000' >/dev/null 2>&1 &\n"
+)
+
+
+async def test_a_service_that_was_started_last_has_time_to_listen_as_in_harbor(
+    provider: DockerProvider, tmp_path: Path
+) -> None:
+    write_task(tmp_path / "tasks" / "serve", TASKS["serve"] | {"solution/solve.sh": _SLOW_SERVER})
+    bench = opened(tmp_path / "tasks", grace_seconds=PATIENCE)
+    async with running_task(bench, "serve", provider, tmp_path / "it") as it:
+        await it.solve()
+        verdict = await it.verdict()
+    assert (verdict.status, verdict.official, verdict.findings) == (Status.RESOLVED, None, ()), verdict
+    # The solution that proves the altered tests is given the same time.
+    assert verdict.controls is not None
+    assert (verdict.controls.controlled, verdict.controls.uncontrolled) == (1, ())
+
+
+# Nothing listens there, so nothing can be pulled from it.
+_ABSENT = "localhost:1/proctor-test/absent:1"
+
+
+async def test_an_image_that_cannot_be_pulled_is_built_where_that_is_forced(
+    provider: DockerProvider, image_map: dict[str, str], tmp_path: Path
+) -> None:
+    ready = TASKS["greet"]["task.toml"].replace("[environment]\n", f'[environment]\ndocker_image = "{_ABSENT}"\n')
+    dockerfile = "FROM ubuntu:24.04\nWORKDIR /app\nRUN echo here >built\n"
+    write_task(
+        tmp_path / "tasks" / "ready", TASKS["greet"] | {"task.toml": ready, "environment/Dockerfile": dockerfile}
+    )
+    absent = TASKS["greet"] | {"environment/Dockerfile": f"FROM {_ABSENT} AS base\nFROM base\nWORKDIR /app\n"}
+    write_task(tmp_path / "tasks" / "unbuildable", absent)
+    bench = opened(tmp_path / "tasks")
+    forced = DockerProvider(image_map=image_map, force_build=True)
+    try:
+        why = {
+            name: await missing_requirements(bench, bench.tasks(), one, image=None, machine=current_machine())
+            for name, one in (("pulled", provider), ("forced", forced))
+        }
+        assert why["pulled"].keys() == {"ready", "unbuildable"}
+        assert why["forced"].keys() == {"unbuildable"}
+        assert "or build it with --force-build" in why["pulled"]["ready"]
+        assert _ABSENT in why["forced"]["unbuildable"]
+        assert "--force-build" not in why["forced"]["unbuildable"]
+        with pytest.raises(InfrastructureError, match=r"cannot be pulled.*; build it with --force-build, or"):
+            async with running_task(bench, "ready", provider, tmp_path / "pulled"):
+                raise AssertionError("it was started")
+        async with running_task(bench, "ready", forced, tmp_path / "forced") as it:
+            assert (await sh(it.environment, "cat /app/built")).stdout == b"here\n"
+    finally:
+        await forced.close()
+
+
 async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_failure(
     provider: DockerProvider, tmp_path: Path
 ) -> None:
@@ -149,10 +209,17 @@ async def test_a_verifier_that_cannot_start_is_an_error_and_not_the_agent_s_fail
 
 async def test_validate_finds_a_task_sound_or_says_what_is_wrong(provider: DockerProvider, tmp_path: Path) -> None:
     tasks = tmp_path / "tasks"
-    write_task(tasks / "wrong", TASKS["greet"] | {"solution/solve.sh": "#!/bin/bash\necho bye >greeting.txt\n"})
-    bench = opened(tasks)
+    solution = "#!/bin/bash\necho bye >greeting.txt\nnohup sleep 1234 >/dev/null 2>&1 &\n"
+    write_task(tasks / "wrong", TASKS["greet"] | {"solution/solve.sh": solution})
+    bench = opened(tasks, grace_seconds=0.2)
     context = GradingContext(provider=provider, folder=tmp_path / "kept", options=GradeOptions(determinism_runs=1))
     (task,) = bench.tasks()
     health = await bench.validate(task, context)
     assert (health.healthy, health.pre_patch_ok, health.oracle_ok) == (False, True, False)
-    assert "the oracle is not resolved" in health.problems[0]
+    assert health.problems[0] == (
+        "the oracle is not resolved: the verifier gives 0; "
+        "killed before it, as they listened on no socket: `sleep 1234`"
+    )
+    assert health.artifacts == str(tmp_path / "kept" / "wrong")
+    for name in ("untouched", "oracle1"):
+        assert "1 failed" in (tmp_path / "kept" / "wrong" / name / "verifier.out").read_text()

@@ -331,12 +331,34 @@ def test_validate_says_of_each_instance_what_holds() -> None:
     assert document["summary"] == {"instances_total": 3, "valid": 1, "invalid": 2, "duration_ms": 1500}
     keys = ("status", "baseline_ok", "oracle_ok", "determinism_ok")
     assert {one["instance_id"]: tuple(one[key] for key in keys) for one in document["instances"]} == {
-        "good": ("valid", True, True, True),
-        "green": ("invalid", False, True, True),
-        "flaky": ("invalid", True, True, False),
+        "good": ("resolved", True, True, True),
+        "green": ("error", False, True, True),
+        "flaky": ("error", True, True, False),
     }
     assert document["instances"][1]["error"] == "passes already"
     assert x07_validate_report(healths[:1], suite_path="/s.json", suite_id="s")["ok"]
+
+
+def test_validate_has_the_notes_of_an_instance_and_of_its_labels() -> None:
+    suite = load_suite(sample_data("x07", "tally_v0", "suite.json"))
+    wrong = msgspec.structs.replace(
+        health("tally_sum_0002", "with the oracle: tally/sum fails"),
+        oracle_status=Status.UNRESOLVED,
+        label_deviations=(
+            TestOutcome(id="tally/sum", before=TestStatus.FAILED, after=TestStatus.FAILED),
+            TestOutcome(id="tally/one_coin", before=None, after=TestStatus.PASSED),
+        ),
+        leaks=("README: the answer",),
+    )
+    (instance,) = x07_validate_report([wrong], suite_path="/s.json", suite_id="s", suite=suite)["instances"]
+    assert instance["status"] == "unresolved"
+    assert instance["notes"] == [
+        "tags=coins,sum",
+        "Seven coins of three are twenty-one.",
+        "fail_to_pass not satisfied for tally/sum (after_patch status=fail)",
+        "pass_to_pass test id missing in reports: tally/one_coin",
+        "leak: README: the answer",
+    ]
 
 
 def test_patch_digests_are_x07s() -> None:

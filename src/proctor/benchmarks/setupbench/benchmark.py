@@ -5,7 +5,7 @@ import hashlib
 import random
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -146,6 +146,12 @@ class SetupBench(StateGradedBenchmark):
         found = from_json(evidence, SetupBenchEvidence, where=task.id)
         row = self._rows[task.id]
         return judge(found, row.rule, QUIRKS.get(task.id), self.grader, row.row.success_command)
+
+    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:
+        """The success command, and ours where the task has one."""
+        found = from_json(evidence, SetupBenchEvidence)
+        runs = {"success_command": found.official_run, "strict_command": found.strict_run}
+        return {name: run for name, run in runs.items() if run is not None}
 
     async def observe(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions

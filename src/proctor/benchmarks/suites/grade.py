@@ -281,6 +281,8 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
         flaky=found.flaky,
         leaks=leaks,
         controls=controls,
+        oracle_status=found.oracle_status,
+        label_deviations=found.label_deviations,
     )
 
 
@@ -310,6 +312,8 @@ async def _task_health(
     flaky: tuple[str, ...] = (),
     leaks: tuple[str, ...] = (),
     controls: ControlSummary | None = None,
+    oracle_status: Status = Status.ERROR,
+    label_deviations: tuple[TestOutcome, ...] = (),
 ) -> TaskHealth:
     unsolved = {TaskProblemCode.ORACLE, TaskProblemCode.LABEL_MISSING, TaskProblemCode.UNLABELLED_CHANGE}
     return TaskHealth(
@@ -323,6 +327,8 @@ async def _task_health(
         flaky=flaky,
         leaks=leaks,
         controls=controls,
+        oracle_status=oracle_status,
+        label_deviations=label_deviations,
         artifacts=str(job.folder),
     )
 

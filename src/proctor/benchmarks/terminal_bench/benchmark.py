@@ -29,10 +29,21 @@ from proctor.core.record import from_json
 from proctor.core.run import Machine
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
-from proctor.grading.state import KeptFiles, keep_files, take_snapshot, with_findings
+from proctor.grading.state import (
+    KeptFiles,
+    ServiceGrace,
+    ShellResult,
+    keep_files,
+    load_snapshot,
+    take_snapshot,
+    wait_for_services,
+    with_findings,
+)
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
+# What was started last has this long to listen; Harbor's verifiers take about as long to be installed.
+SERVICE_GRACE_SECONDS: Final = 30.0
 # An environment does not start in its root; commands there can.
 _ROOT_SUBSTITUTE: Final = "/root"
 
@@ -44,11 +55,18 @@ class TerminalBench(StateGradedBenchmark):
     grader = f"terminal_bench/{proctor.__version__}"
 
     def __init__(
-        self, folder: Path, dataset: DatasetInfo, split: str, *, variables: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        dataset: DatasetInfo,
+        split: str,
+        *,
+        variables: Mapping[str, str] | None = None,
+        grace_seconds: float = SERVICE_GRACE_SECONDS,
     ) -> None:
         super().__init__(dataset)
         self.split = split
         self._folder = folder
+        self._grace_seconds = grace_seconds
         self._variables = os.environ if variables is None else variables
 
     def fingerprint(self, task: Task) -> str:
@@ -56,13 +74,14 @@ class TerminalBench(StateGradedBenchmark):
         return self._read_tasks[0][task.id].digest
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        """The container: from its ready image, or built from its Dockerfile."""
+        """The container: from its ready image, or built from its Dockerfile, where it has none or builds are forced."""
         harbor = self._read_tasks[0][task.id]
-        image = options.image or harbor.image
+        folder = harbor.path / "environment"
+        builds = options.image is None and (folder / "Dockerfile").is_file()
         return EnvironmentSpec(
             workdir=_ROOT_SUBSTITUTE if harbor.workdir == "/" else harbor.workdir,
-            image=image,
-            build=None if image else harbor.path / "environment",
+            image=options.image or harbor.image,
+            build=folder if builds else None,
             network=task.public.network,
             limits=task.public.limits,
         )
@@ -148,6 +167,10 @@ class TerminalBench(StateGradedBenchmark):
         """By the verifier's reward."""
         return judge(from_json(evidence, TerminalBenchEvidence, where=task.id), self.grader)
 
+    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:
+        """The verifier."""
+        return {"verifier": from_json(evidence, TerminalBenchEvidence).verifier_run}
+
     async def observe(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
     ) -> TerminalBenchEvidence:
@@ -157,15 +180,24 @@ class TerminalBench(StateGradedBenchmark):
         variables = self._resolve_variables(harbor, harbor.verifier_variables)
         started = time.time()
         async with keep_files(environment, snapshot) as kept:
+            # Where the files are not kept, nothing could tell what was done in that time.
+            grace = ServiceGrace(seconds=self._grace_seconds, since=started, named=harbor.text())
             setup = VerifierSetup(
-                task=harbor, folder=snapshot, seconds=seconds, variables=variables, checkpoint=kept.checkpoint
+                task=harbor,
+                folder=snapshot,
+                seconds=seconds,
+                variables=variables,
+                checkpoint=kept.checkpoint,
+                grace=grace if kept.checkpoint is not None else None,
             )
             evidence = await verify(setup, environment)
             evidence = msgspec.structs.replace(
                 evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
             )
             passes = judge(evidence, self.grader).status is Status.RESOLVED
-            if not passes or not options.controls or kept.checkpoint is None:
+            seen = evidence.quarantine_result
+            may_be_late = bool(seen.waited_for or seen.late_files)
+            if not passes or kept.checkpoint is None or not (options.controls or may_be_late):
                 return evidence
             with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
                 exam = VerifierExam(
@@ -173,6 +205,8 @@ class TerminalBench(StateGradedBenchmark):
                     machine=environment,
                     kept=kept,
                     started=started,
+                    search_path=seen.search_path,
+                    late_files=seen.late_files,
                     run_on=partial(verify_paper, setup),
                     live=evidence.statuses,
                     oracle=partial(self._keep_oracle, task, Path(scratch)) if harbor.has_solution else None,
@@ -189,7 +223,10 @@ class TerminalBench(StateGradedBenchmark):
             await environment.exec(
                 ["/bin/sh", "-c", RUN_SCRIPT], stdin=solution_script(harbor).encode(), timeout=harbor.agent_seconds
             )
-        async with keep_files(environment, folder / self.GRADING_DIR) as kept:
+        snapshot = folder / self.GRADING_DIR
+        async with keep_files(environment, snapshot) as kept:
+            before = load_snapshot(snapshot)
+            await wait_for_services(environment, before.processes, path=before.path, seconds=self._grace_seconds)
             yield kept
 
     def _resolve_variables(self, task: HarborTask, variables: Mapping[str, str]) -> dict[str, str]:

@@ -32,7 +32,15 @@ from proctor.grading.controls import (
 from proctor.grading.controls.languages import has_finder
 from proctor.grading.controls.papers import merge_papers, paper_files, twin_results
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
-from proctor.grading.state import CopyFailed, EnvironmentCode, ExamPlace, KeptFiles, changed_since, open_place
+from proctor.grading.state import (
+    CopyFailed,
+    EnvironmentCode,
+    ExamPlace,
+    KeptFiles,
+    changed_since,
+    data_files,
+    open_place,
+)
 from proctor.results.cache import RecordCache, cache_key
 
 RunOn = Callable[[Environment, Mapping[str, bytes], CopyState], Awaitable[TerminalBenchEvidence]]
@@ -59,7 +67,10 @@ class VerifierExam:
         live: how the tests ended on the machine itself.
         oracle: None where the task has no solution.
         key: identifies what the control set depends on.
+        search_path: where the machine's tools are found.
+        late_files: what can be work and was changed between then and the verifier's first run.
         changed_on_copy: what the verifier itself changes.
+        left_on_copy: the files that the verifier leaves there, where it fails on a copy.
     """
 
     task: HarborTask
@@ -71,7 +82,10 @@ class VerifierExam:
     oracle: KeepOracle | None
     pairs: int
     key: str
+    search_path: str
+    late_files: tuple[str, ...] = ()
     changed_on_copy: set[str] = field(default_factory=set)
+    left_on_copy: set[str] = field(default_factory=set)
 
     async def run(self) -> TerminalBenchExam:
         """Prove the controls, then give the papers; what they say against the machine."""
@@ -128,9 +142,13 @@ class VerifierExam:
         return made
 
     async def _late_changes(self) -> tuple[str, ...]:
-        """Files that changed on the machine since its time was up, other than the verifier itself changes them."""
-        changed = await changed_since(self.machine, self.started)
-        return tuple(file for file in changed if file not in self.changed_on_copy)
+        """Files that changed on the machine since its time was up, or are gone, other than by the verifier itself."""
+        changed = await changed_since(self.machine, self.started, path=self.search_path)
+        changed = tuple(file for file in changed if file not in self.changed_on_copy)
+        gone = self.left_on_copy - self.changed_on_copy
+        if gone:
+            gone -= await data_files(self.machine, path=self.search_path)
+        return tuple(dict.fromkeys((*self.late_files, *changed, *sorted(gone))))
 
     def _papers(self, controls: ControlSet) -> list[Paper]:
         if not controls.pairs:
@@ -163,10 +181,13 @@ class VerifierExam:
                 evidence = await self.run_on(environment, files, _copy_state(place, is_known=is_known))
                 # Another copy of the same files has nothing else to be set aside, if this one had nothing.
                 is_known = not evidence.quarantine_result.findings
+                seen.append((paper, as_test_run(evidence)))
                 if place is ExamPlace.COPY:
-                    self.changed_on_copy.update(await changed_since(environment, self.started))
+                    path = evidence.quarantine_result.search_path
+                    self.changed_on_copy.update(await changed_since(environment, self.started, path=path))
+                    if not self._originals_pass(controls, seen):
+                        self.left_on_copy.update(await data_files(environment, path=path))
             findings |= dict.fromkeys(evidence.quarantine_result.findings)
-            seen.append((paper, as_test_run(evidence)))
             if not self._originals_pass(controls, seen) or twin_results(controls, seen, (TestStatus.PASSED,)).passed:
                 break
         return seen, tuple(findings)
@@ -189,6 +210,8 @@ class VerifierExam:
 
     async def _controls(self) -> ControlSet:
         passing = tuple(test for test, status in self.live.items() if status is TestStatus.PASSED) or (WHOLE_SCRIPT,)
+        if not self.pairs:
+            return ControlSet(uncontrolled=passing, reason="controls are off")
         if self.oracle is None:
             return ControlSet(uncontrolled=passing, reason="the task has no solution to prove them with")
         cache, key = RecordCache(ControlSet, _CACHE), cache_key(_VERSION, self.key)

@@ -39,6 +39,7 @@ _CANARY: Final = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNOR
 _INSTRUCTION: Final = re.compile(
     r"^[ \t]*(FROM|WORKDIR|USER|ENTRYPOINT)[ \t]+(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
+_MAX_TEXT_BYTES: Final = 1_000_000
 _ROOT: Final = frozenset({"root", "0", "root:root", "0:0"})
 
 
@@ -94,6 +95,12 @@ class HarborTask(Record):
     def test_script(self) -> str:
         """The verifier's program."""
         return (self.path / TEST_SCRIPT).read_text(encoding="utf-8", errors="replace")
+
+    def text(self) -> str:
+        """All that the task says of the files that it is about: its instruction and its tests."""
+        tests = sorted(path for path in (self.path / "tests").rglob("*") if path.is_file() and not path.is_symlink())
+        read = (path.read_bytes()[:_MAX_TEXT_BYTES].decode("utf-8", "replace") for path in tests)
+        return "\n".join((self.instruction, *read))
 
 
 def read_task(folder: Path) -> HarborTask:

@@ -27,6 +27,7 @@ _STATUSES: Final = {
 }
 WHOLE_SCRIPT: Final = "test.sh"
 _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
+_MAX_KILLED_SHOWN: Final = 3
 _FAILED_WORDS: Final = frozenset({"failed", "error", "errors", "xpassed"})
 # What a verifier decides with; a fake of another program may be the very thing that a task asks for.
 _VERIFIER_PROGRAMS: Final = frozenset(
@@ -161,6 +162,7 @@ def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
         status, cause = Status.ERROR, Cause.GRADER_FAILED
         why = evidence.problem or "its tests never ran, as neither a report nor a summary shows"
         reason = f"the verifier broke, {evidence.verifier_runs} times: {why}"
+        reason += _kill_note(evidence.quarantine_result.killed)
     elif reward >= 1 and evidence.tests_expected and not passed:
         status, cause, reason = Status.UNRESOLVED, Cause.TAMPERED, "a full reward, but nothing shows that tests ran"
     elif reward >= 1 and failed:
@@ -170,7 +172,7 @@ def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
         status, cause = Status.UNRESOLVED, Cause.TAMPERED
         reason = f"a full reward from what is not what its name says: {', '.join(fakes)}"
     elif reward < 1:
-        cause = Cause.TESTS_FAILED
+        cause, reason = Cause.TESTS_FAILED, f"{reason}{_kill_note(evidence.quarantine_result.killed)}"
     elif evidence.exam is not None and evidence.exam.cause is not None:
         status, cause, reason = Status.UNRESOLVED, evidence.exam.cause, evidence.exam.reason
     return Verdict(
@@ -186,6 +188,15 @@ def judge(evidence: TerminalBenchEvidence, grader: str) -> Verdict:
         grader=grader,
         seconds=round(evidence.verifier_run.seconds, 3),
     )
+
+
+def _kill_note(killed: tuple[str, ...]) -> str:
+    """Names the processes that ran no more when the verifier did: their end may be why it fails."""
+    if not killed:
+        return ""
+    named = ", ".join(f"`{command.strip()}`" for command in killed[:_MAX_KILLED_SHOWN])
+    rest = len(killed) - _MAX_KILLED_SHOWN
+    return f"; killed before it, as they listened on no socket: {named}{f' and {rest} more' if rest > 0 else ''}"
 
 
 def _score(status: Status, cause: Cause, reward: float) -> float | None:

@@ -27,6 +27,7 @@ from proctor.grading.state import (
     GraderMarkers,
     LeftoverPolicy,
     QuarantinedEnvironment,
+    ServiceGrace,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
@@ -57,13 +58,18 @@ class CopyState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifierSetup:
-    """How the verifier of a task is run: `folder` holds the snapshot of its environment."""
+    """How the verifier of a task is run: `folder` holds the snapshot of its environment.
+
+    Attributes:
+        grace: the time that what was started has to become a service.
+    """
 
     task: HarborTask
     folder: Path
     seconds: float
     variables: dict[str, str]
     checkpoint: Checkpoint | None
+    grace: ServiceGrace | None = None
 
 
 async def verify(setup: VerifierSetup, environment: Environment) -> TerminalBenchEvidence:
@@ -117,6 +123,7 @@ async def _quarantine_and_verify(
         inspect=state is not CopyState.KNOWN,
         task_text=setup.task.instruction,
         checkpoint=setup.checkpoint,
+        grace=setup.grace,
     )
     planted = await _clean(environment, quarantined)
     for number in range(1, _MAX_RUNS + 1):

@@ -125,8 +125,12 @@ class X07Format(Format):
 
     def health_document(self, benchmark: Benchmark, healths: Sequence[TaskHealth], seconds: float) -> bytes:
         """What `x07 bench validate` prints."""
-        document = x07_validate_report(healths, suite_path=benchmark.source, suite_id=benchmark.name, seconds=seconds)
-        return x07_json(document)
+        suite = benchmark.suite if isinstance(benchmark, SuiteBenchmark) else None
+        return x07_json(
+            x07_validate_report(
+                healths, suite_path=benchmark.source, suite_id=benchmark.name, seconds=seconds, suite=suite
+            )
+        )
 
 
 def write_predictions(predictions: Iterable[Prediction], *, name: str) -> bytes:

@@ -76,7 +76,9 @@ class X07Instance(Instance):
         artifact = ".".join(filter(None, (_ARTIFACT_NAMES.get(step, step), rerun)))
         try:
             async with permit, await job.start(tree) as environment:
-                return await self._repair_and_test(job, environment, artifact, touched)
+                # x07's tools are given files; of what the submission deleted or renamed, none is left.
+                left = None if touched is None else tuple(path for path in touched if _is_there(tree / path))
+                return await self._repair_and_test(job, environment, artifact, left)
         except LimitReached as limit:
             # What reaches a limit only after the patch came with the submission.
             if touched is None:
@@ -124,6 +126,10 @@ class X07Instance(Instance):
         summary = result.summary
         run = TestRun(outcome=TestResults(tests=result.statuses), exit_code=result.exit_code, seconds=summary.seconds)
         return TestStepResult(run=run, summary=summary, repair=with_first_pass(repaired, summary))
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
 
 
 def _inconclusive(failure: X07Failure) -> TestRun:

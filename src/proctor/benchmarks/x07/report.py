@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, get_args
 
+from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.load import Suite
 from proctor.benchmarks.x07.bench_report import DIVERGED, GREEN_BASELINE, NO_PREDICTION, NONDETERMINISTIC, REPORT_SCHEMA
 from proctor.benchmarks.x07.files import suite_jcs_sha256
@@ -85,20 +86,29 @@ def x07_list_report(suite_path: str, suite_id: str, instances: Sequence[str]) ->
 
 
 def x07_validate_report(
-    healths: Sequence[TaskHealth], *, suite_path: str, suite_id: str, seconds: float = 0.0
+    healths: Sequence[TaskHealth],
+    *,
+    suite_path: str,
+    suite_id: str,
+    seconds: float = 0.0,
+    suite: Suite | None = None,
 ) -> Document:
-    """What `x07 bench validate` prints. A baseline that never ran is not ok, unlike in x07's own report."""
+    """What `x07 bench validate` prints. A baseline that never ran is not ok, unlike in x07's own report.
+
+    With the suite, each instance has its notes, and x07's on its labels.
+    """
+    known = {one.id: one for one in suite.instances} if suite else {}
     instances = [
         {
             "instance_id": _identifier(health.task_id),
-            "status": "valid" if health.healthy else "skipped" if health.skipped else "invalid",
+            "status": _oracle_status(health).value,
             "baseline_ok": health.pre_patch_ok,
             "oracle_ok": health.oracle_ok,
             "determinism_ok": health.determinism_ok,
             **_present(
                 artifacts_dir=health.artifacts,
                 error=_cut("; ".join(health.problems), _ERROR) or None,
-                notes=[_cut(f"leak: {leak}", _NOTE) for leak in health.leaks] or None,
+                notes=[_cut(note, _NOTE) for note in _health_notes(health, known.get(health.task_id))] or None,
             ),
         }
         for health in healths
@@ -205,6 +215,28 @@ def _notes(task: TaskEvaluation, labels: tuple[Sequence[str], Sequence[str]]) ->
         return []
     outcomes = {test.id: (_x07_status(test.before), _x07_status(test.after)) for test in task.verdict.tests}
     return label_notes(*labels, outcomes)
+
+
+def _oracle_status(health: TaskHealth) -> Status:
+    """The status of the oracle's evaluation, as x07 has it; an instance that cannot be tried is an error."""
+    if health.skipped:
+        return Status.SKIPPED
+    return health.oracle_status or (Status.RESOLVED if health.healthy else Status.ERROR)
+
+
+def _health_notes(health: TaskHealth, instance: Instance | None) -> list[str]:
+    notes = [*(instance.notes if instance else ()), *([health.skipped] if health.skipped else ())]
+    if not health.determinism_ok and (health.pre_patch_ok or health.oracle_ok):
+        notes.append(DIVERGED)
+    elif instance is not None:
+        outcomes = {test.id: (_x07_status(test.before), _x07_status(test.after)) for test in health.label_deviations}
+        labels = instance.file.eval
+        notes += label_notes(
+            [test for test in labels.fail_to_pass if test in outcomes],
+            [test for test in labels.pass_to_pass if test in outcomes],
+            outcomes,
+        )
+    return [*notes, *(f"leak: {leak}" for leak in health.leaks)]
 
 
 def _x07_status(status: TestStatus | None) -> str | None:

@@ -28,7 +28,7 @@ def print_list(given: dict[str, Any]) -> int:
     source = open_benchmark(request)
     tasks, invalid = select_tasks(source, request)
     if given["runnable"]:
-        _print_runnable(source, tasks, request.runner, as_json=as_json)
+        _print_runnable(source, tasks, request, as_json=as_json)
     elif given["form"] not in {"text", "json"} and not as_json:
         click.echo(find_format(given["form"]).task_list_document(source, tasks).decode(), nl=False)
     elif as_json:
@@ -74,16 +74,18 @@ def _print_benchmarks(*, as_json: bool) -> None:
     )
 
 
-def _print_runnable(source: Benchmark, tasks: Sequence[Task], runner: str, *, as_json: bool) -> None:
+def _print_runnable(source: Benchmark, tasks: Sequence[Task], request: TaskRequest, *, as_json: bool) -> None:
     from proctor.runner.preflight import obstacles_by_task  # noqa: PLC0415 - slow, and a plain list needs none of it
 
-    known = asyncio.run(obstacles_by_task(source, tasks, runner))
+    known = asyncio.run(obstacles_by_task(source, tasks, request))
     if as_json:
         rows = tuple(RunnableRow(id=name, runnable=why is None, reason=why) for name, why in known.items())
-        print_json(RunnableList(benchmark=source.name, runner=runner, tasks=rows))
+        print_json(RunnableList(benchmark=source.name, runner=request.runner, tasks=rows))
         return
     print_table(
         ["TASK", "RUNS HERE", "WHY NOT"], [[name, "no" if why else "yes", why or ""] for name, why in known.items()]
     )
     count = sum(why is None for why in known.values())
-    click.echo(f"\n{source.name}: {count} of {len(known)} tasks can be run on this machine with --runner {runner}")
+    click.echo(
+        f"\n{source.name}: {count} of {len(known)} tasks can be run on this machine with --runner {request.runner}"
+    )

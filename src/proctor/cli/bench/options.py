@@ -121,8 +121,10 @@ parity_options = request_options(
     EvaluateRequest,
     only=lambda field: field.name not in {"suite", "repair", "repair_max_iters", "determinism_runs"},
 )
+_LISTED_ENVIRONMENTS = frozenset({"runner", "image", "image_map", "force_build"})
 list_options = request_options(
-    TaskRequest, only=lambda field: field.option.scope in {Scope.SOURCE, Scope.SELECTION} or field.name == "runner"
+    TaskRequest,
+    only=lambda field: field.option.scope in {Scope.SOURCE, Scope.SELECTION} or field.name in _LISTED_ENVIRONMENTS,
 )
 benchmark_argument = click.argument("benchmark", metavar="[BENCH]", required=False)
 all_option = click.option(

@@ -1,16 +1,17 @@
 """Grading where the agent worked: a machine whose root it was, and whose every file and process it may have changed.
 
 `take_snapshot` records, before the agent starts, the programs that will decide. When it has finished, `quarantine`
-restores the shell, kills what the agent left running, adds trusted copies of the programs, and gives the findings; then
-`run_in_fresh_shell` runs the grader in a shell without the agent's settings. docs/grading.md says what this cannot see.
+restores the shell, gives what the agent has started time to become a service, kills the rest of what it left running,
+adds trusted copies of the programs, and gives the findings; then `run_in_fresh_shell` runs the grader in a shell
+without the agent's settings. docs/grading.md says what this cannot see.
 """
 
 from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.state.changes import changed_since, data_files
 from proctor.grading.state.copies import (
     CopyFailed,
     ExamPlace,
     KeptFiles,
-    changed_since,
     keep_files,
     open_place,
     with_findings,
@@ -29,7 +30,8 @@ from proctor.grading.state.processes import (
 )
 from proctor.grading.state.programs import InstalledProgram, ProgramTable, script_words
 from proctor.grading.state.quarantine import GraderMarkers, QuarantinedEnvironment, quarantine
-from proctor.grading.state.snapshot import EnvironmentSnapshot, take_snapshot
+from proctor.grading.state.service_grace import ServiceGrace, wait_for_services
+from proctor.grading.state.snapshot import EnvironmentSnapshot, load_snapshot, take_snapshot
 
 __all__ = [
     "CopyFailed",
@@ -44,12 +46,15 @@ __all__ = [
     "ProcessList",
     "ProgramTable",
     "QuarantinedEnvironment",
+    "ServiceGrace",
     "ShellResult",
     "changed_since",
+    "data_files",
     "find_leftovers",
     "keep_files",
     "kill_processes",
     "list_processes",
+    "load_snapshot",
     "open_place",
     "parse_process_list",
     "quarantine",
@@ -59,5 +64,6 @@ __all__ = [
     "service_pids",
     "started_since",
     "take_snapshot",
+    "wait_for_services",
     "with_findings",
 ]

@@ -18,14 +18,6 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.verdict import Finding
 from proctor.grading.state.quarantine import QuarantinedEnvironment, restore_shells
 
-# Argument: since when. The system's own places are the copy's own in every exam.
-_CHANGED_SINCE: Final = r"""
-find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var -o -path /usr -o \
-  -path /etc -o -path /root -o -path /opt -o -path /logs -o -path /tests \) -prune -o \
-  -type f -newerct "@$1" ! -name '*.log' ! -name '*.pid' ! -name '*.lock' ! -name '*-wal' ! -name '*-journal' \
-  ! -name '*-shm' ! -name '*.aof' ! -name '*.rdb' ! -name '*.pyc' -print 2>/dev/null
-"""
-_MAX_CHANGED: Final = 10_000
 _MAX_STARTS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
 _NO_START_SIGNS: Final = ("OCI runtime", "has no shell")
@@ -107,9 +99,3 @@ async def _start_copy(checkpoint: Checkpoint, *, live_files: bool) -> Environmen
             raise
         async with await checkpoint.original():
             raise CopyFailed(error.what) from error
-
-
-async def changed_since(environment: Environment, when: float) -> tuple[str, ...]:
-    """Files that hold data and were changed since then; not logs and databases, which services go on writing."""
-    asked = await environment.exec(["/bin/sh", "-c", _CHANGED_SINCE, "sh", f"{when:.0f}"], cwd="/", timeout=120)
-    return tuple(asked.stdout.decode("utf-8", "replace").splitlines()[:_MAX_CHANGED])

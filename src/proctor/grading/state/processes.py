@@ -21,11 +21,12 @@ for folder in /proc/[0-9]*; do
   ls -lb "$folder/fd"
   [ -e "$folder/stat" ] && printf 'Alive:\tyes\n'
 done 2>/dev/null
-echo "=sockets"; cat /proc/net/tcp /proc/net/tcp6 /proc/net/unix 2>/dev/null
+echo "=sockets"; cat /proc/net/tcp /proc/net/tcp6 /proc/net/udp /proc/net/udp6 /proc/net/unix 2>/dev/null
 echo "=mounts"; cat /proc/self/mountinfo
 """
 _SOCKET: Final = re.compile(r"-> socket:\[(\d+)\]$")
-_TCP_LISTENS: Final = "0A"
+# What the tables of TCP and UDP say of a socket that anybody can call.
+_LISTENS: Final = frozenset({"0A", "07"})
 _UNIX_LISTENS: Final = 0x10000
 _SHELLS: Final = frozenset({"ash", "bash", "busybox", "dash", "fish", "ksh", "sh", "zsh"})
 _DAEMONS: Final = ("/usr/sbin/", "/sbin/", "/usr/lib/", "/usr/libexec/")
@@ -136,6 +137,14 @@ def find_leftovers(
     )
 
 
+def starting_processes(process_list: ProcessList, before: Iterable[int]) -> tuple[ProcessInfo, ...]:
+    """The leftovers that may be on their way to a service: nothing that they have started is one yet."""
+    _, others = find_leftovers(process_list, before, LeftoverPolicy.SERVICES)
+    children = _children(process_list.processes.values())
+    services = service_pids(process_list)
+    return tuple(process for process in others if not services & _descendants((process.pid,), children))
+
+
 def started_since(before: ProcessList, now: ProcessList) -> tuple[ProcessInfo, ...]:
     """The processes that a command has left, which are no children of what ran before it."""
     found = []
@@ -219,11 +228,11 @@ def _parse_process(lines: list[str], listening: Collection[str], users: Collecti
 
 
 def _listening_sockets(lines: Iterable[str]) -> tuple[set[str], set[str]]:
-    """The inodes of sockets that listen, from the kernel's tables, and the users whom those of TCP belong to."""
+    """The inodes of sockets that listen, from the kernel's tables, and the users of those of TCP and UDP."""
     inodes, users = set(), set()
     for line in lines:
         words = line.split()
-        if len(words) > 9 and words[0].endswith(":") and words[3] == _TCP_LISTENS:  # noqa: PLR2004 - the inode's column
+        if len(words) > 9 and words[0].endswith(":") and words[3] in _LISTENS:  # noqa: PLR2004 - the inode's column
             users.add(words[7])
             inodes.add(words[9])
         elif len(words) > 6 and words[0].endswith(":"):  # noqa: PLR2004 - likewise

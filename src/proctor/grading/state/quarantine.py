@@ -13,6 +13,7 @@ from proctor.core.record import Record
 from proctor.core.verdict import Finding
 from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.archive import ArchiveOrigin, compare_with_archive
+from proctor.grading.state.changes import late_work
 from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
@@ -33,6 +34,7 @@ from proctor.grading.state.programs import (
     find_programs,
     package_origins,
 )
+from proctor.grading.state.service_grace import ServiceGrace, ServiceWait, wait_for_services
 from proctor.grading.state.settings import guarded_programs, set_aside_settings
 from proctor.grading.state.snapshot import (
     PRELOAD,
@@ -75,6 +77,8 @@ class QuarantinedEnvironment(Record):
         findings: what is suspicious.
         fake_programs: the programs that the grader calls and that are not what their names say.
         killed: the commands of the processes that were killed; `services`: of those that were taken for services.
+        waited_for: the commands of those that served nothing at first, and were given time.
+        late_files: what can be work on the task and was changed after the time was up.
     """
 
     grader_dir: str
@@ -83,6 +87,8 @@ class QuarantinedEnvironment(Record):
     fake_programs: tuple[str, ...] = ()
     killed: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    waited_for: tuple[str, ...] = ()
+    late_files: tuple[str, ...] = ()
 
 
 async def quarantine(
@@ -98,6 +104,7 @@ async def quarantine(
     checkpoint: Checkpoint | None = None,
     ask_archive: bool = False,
     inspect: bool = True,
+    grace: ServiceGrace | None = None,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
@@ -114,6 +121,7 @@ async def quarantine(
         checkpoint: knows the image that the environment was made from.
         ask_archive: compare programs of packages that were installed with those packages in their archive.
         inspect: look for programs that are not what they were; another copy of the same files need not be looked at.
+        grace: the time that processes have to become services, where the policy kills those that are none.
 
     Raises:
         InvalidData: there is no snapshot of the environment.
@@ -124,7 +132,7 @@ async def quarantine(
     path = f"{inside}/bin:{snapshot.path}"
     findings = await _restore_shells(environment, snapshot, folder)
     await environment.put(_tool_kit(snapshot, folder), inside)
-    processes = _ProcessOutcome() if is_copy else await _end_processes(environment, snapshot, path, policy)
+    processes = _ProcessOutcome() if is_copy else await _end_processes(environment, snapshot, path, policy, grace)
     if not is_copy:
         # What was just killed could have undone it until now.
         again = await _restore_shells(environment, snapshot, folder)
@@ -153,6 +161,8 @@ async def quarantine(
         fake_programs=fakes,
         killed=processes.killed,
         services=processes.services,
+        waited_for=processes.waited_for,
+        late_files=processes.late_files,
     )
 
 
@@ -182,12 +192,25 @@ class _ProcessOutcome(Record):
     findings: tuple[Finding, ...] = ()
     killed: tuple[str, ...] = ()
     services: tuple[str, ...] = ()
+    waited_for: tuple[str, ...] = ()
+    late_files: tuple[str, ...] = ()
 
 
 async def _end_processes(
-    environment: Environment, snapshot: EnvironmentSnapshot, path: str, policy: LeftoverPolicy
+    environment: Environment,
+    snapshot: EnvironmentSnapshot,
+    path: str,
+    policy: LeftoverPolicy,
+    grace: ServiceGrace | None,
 ) -> _ProcessOutcome:
+    wait = ServiceWait()
+    late: tuple[str, ...] = ()
+    if grace is not None and policy is LeftoverPolicy.SERVICES:
+        wait = await wait_for_services(environment, snapshot.processes, path=path, seconds=grace.seconds)
     own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
+    own = [*wait.killed, *own]
+    if grace is not None:
+        late = await late_work(environment, grace.since, path=path, named=grace.named)
     findings = [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
     findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was killed") for process in rest]
     if kept.init_start_time != snapshot.init_start_time:
@@ -198,6 +221,8 @@ async def _end_processes(
         findings=tuple(findings),
         killed=tuple(process.command[:_MAX_SHOWN] for process in (*own, *rest)),
         services=tuple(process.command[:_MAX_SHOWN] for process in kept.services),
+        waited_for=tuple(process.command[:_MAX_SHOWN] for process in wait.waited_for),
+        late_files=late,
     )
 
 
