@@ -5,7 +5,7 @@ Agents choose file names, test ids and final texts. What they wrote is printed s
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -125,3 +125,21 @@ def file_size(count: int) -> str:
 def plural(count: int, noun: str) -> str:
     """A number of things; one thing."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def group_reasons(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    """The ids of tasks that share a reason, which does not name them; the most frequent reason first."""
+    groups: dict[str, list[str]] = {}
+    for task_id, reason in reasons.items():
+        groups.setdefault(reason.removeprefix(f"{task_id}: ").replace(task_id, "TASK"), []).append(task_id)
+    # What only one task has can be said in its own words.
+    own = {(reasons[ids[0]].removeprefix(f"{ids[0]}: ") if len(ids) == 1 else why): ids for why, ids in groups.items()}
+    return dict(sorted(own.items(), key=lambda item: -len(item[1])))
+
+
+def reason_lines(reasons: Mapping[str, str]) -> list[str]:
+    """A line for each reason, with the task that has it, or how many have it and the first of them."""
+    return [
+        f"{ids[0] if len(ids) == 1 else f'{len(ids):,} tasks ({ids[0]}, …)'}: {why}"
+        for why, ids in group_reasons(reasons).items()
+    ]

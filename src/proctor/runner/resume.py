@@ -50,9 +50,14 @@ class TrialState(Record):
         )
 
     @property
+    def skipped(self) -> bool:
+        """Whether it is recorded without an attempt, as the machine of that session could not run it."""
+        return self.recorded and not self.attempts
+
+    @property
     def collected(self) -> bool:
         """Whether the last attempt counts, so that only grading and recording can be left."""
-        return _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
+        return self.attempts > 0 and _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
 
     @property
     def gradable(self) -> bool:

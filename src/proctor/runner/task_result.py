@@ -8,9 +8,10 @@ import msgspec
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
-from proctor.core.result import Attempt, ModelUsage, TaskResult
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
 from proctor.core.run import Trial
 from proctor.core.task import Task
+from proctor.core.verdict import Verdict
 from proctor.gateway import Prices
 from proctor.results import RunStore
 from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
@@ -79,6 +80,26 @@ def make_task_result(
         grade_seconds=graded.seconds if graded else 0.0,
         categories=task.categories,
         web=record.web,
+    )
+
+
+def skipped_result(run_id: str, task: Task, trial: Trial, reason: str) -> TaskResult:
+    """The recorded result of a trial that cannot be run on this machine, so that no attempt was made."""
+    status, cause = Status.SKIPPED, Cause.NOT_RUNNABLE_HERE
+    return TaskResult(
+        run_id=run_id,
+        benchmark=task.benchmark,
+        task_id=trial.task_id,
+        trial=trial.number,
+        status=status,
+        cause=cause,
+        verdict=Verdict(task_id=task.id, status=status, cause=cause, reason=reason),
+        attempts=(),
+        usage=(),
+        metrics=AgentMetrics(),
+        agent_seconds=0.0,
+        grade_seconds=0.0,
+        categories=task.categories,
     )
 
 
