@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.run import JournalEntry, Stage, Trial
@@ -63,6 +65,12 @@ class TrialState(Record):
     def gradable(self) -> bool:
         """Whether the last attempt has a submission that is graded."""
         return self.collected and (self.attempt_cause is None or CONSEQUENCES[self.attempt_cause].graded)
+
+    def without_result(self) -> "TrialState":
+        """The same with the result lost: a recorded trial is graded and recorded again."""
+        if not self.recorded:
+            return self
+        return replace(self, stage="graded" if self.attempts else None, result_cause=None)
 
 
 def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState]:

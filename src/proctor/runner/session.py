@@ -22,6 +22,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.files import cache_root, file_lock
+from proctor.core.formatting import plural
 from proctor.core.options import Scope, option_fields
 from proctor.core.request import RunRequest
 from proctor.core.result import TaskResult
@@ -289,6 +290,9 @@ async def _plan_stored(
                 hooks.log(f"{change}: trials of both will be in this run")
         backend = None if model is None else make_backend(model, access)
         state = await asyncio.to_thread(_read_state, store, config)
+        if store.unreadable:
+            hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
+            store.unreadable.clear()
         runs.append(_PlannedRun(config, agent, model, backend, state))
     session = _open_session(benchmark, provider, access, first, hooks)
     pending = {trial: run.state.trials.get(trial, TrialState()) for run in runs for trial in run.state.pending}
@@ -470,9 +474,16 @@ async def _start(
 
 
 def _read_state(store: RunStore, config: RunConfig) -> _RunState:
-    """Where a stored run stands. What was skipped is worked on if this machine can run it now."""
+    """Where a stored run stands.
+
+    What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
+    """
     entries = list(read_journal(store.journal))
-    states = read_trial_states(entries)
+    readable = {(result.task_id, result.trial) for result in store.results()}
+    states = {
+        trial: state if (trial.task_id, trial.number) in readable else state.without_result()
+        for trial, state in read_trial_states(entries).items()
+    }
 
     def is_pending(trial: Trial) -> bool:
         state = states.get(trial)

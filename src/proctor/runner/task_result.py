@@ -1,11 +1,13 @@
 """From attempts to a result, which keeps every attempt with its cause, its cost and its logs."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
 from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
@@ -35,7 +37,8 @@ def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at:
     """An attempt of an earlier session; of one that was killed, what its recording has."""
     logs = store.logs(trial.task_id, trial.number, number)
     if (file := attempt_file(logs)).exists():
-        return attempt_entry(store, trial, read_record(file, AttemptRecord))
+        with suppress(InvalidData):  # it cannot be read: what follows is all that is known of it
+            return attempt_entry(store, trial, read_record(file, AttemptRecord))
     recording = logs / RECORDING_FILE
     # When it was last known to run.
     seen = datetime.fromtimestamp(recording.stat().st_mtime, UTC) if recording.exists() else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proctor.core.benchmark import GradingContext
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
 from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
@@ -123,9 +123,18 @@ class TrialRunner:
         counts = state.collected and (state.gradable or not state.recorded)
         if state.attempts and (counts or not self._shared.stopped.is_set()):
             self._attempts = await asyncio.to_thread(self._stored_attempts)
-        if not counts:
+        return await asyncio.to_thread(self._read_attempt, state.attempts) if counts else None
+
+    def _read_attempt(self, number: int) -> AttemptRecord | None:
+        """A stored attempt and its submission; None where they cannot be read, so that another must be made."""
+        logs = self._logs_dir(number)
+        try:
+            record = read_record(attempt_file(logs), AttemptRecord)
+            if record.submission is not None:
+                self._submission = (logs / record.submission).read_bytes()
+        except (InvalidData, OSError):
             return None
-        return await asyncio.to_thread(read_record, attempt_file(self._logs_dir(state.attempts)), AttemptRecord)
+        return record
 
     async def _start_attempt(self, number: int) -> AttemptRunner:
         run = self._run
@@ -186,7 +195,7 @@ class TrialRunner:
         """Grade, and grade again where the grader, not the submission, failed. Each try keeps what it left."""
         run, shared, started = self._run, self._shared, time.monotonic()
         content = self._submission
-        if content is None:  # of an earlier session
+        if content is None:
             content = await asyncio.to_thread((logs / str(record.submission)).read_bytes)
         prediction = Prediction(task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.model)
         earlier_errors: list[str] = []

@@ -123,7 +123,7 @@ class _LineProgress(RunProgress):
         super().trial_finished(trial, result)
         if result is not None:
             which = str(trial) if self.config.trials == 1 else f"{trial.task_id} #{trial.number}"
-            why = f": {_failure_reason(result)}" if result.status is Status.ERROR else ""
+            why = f": {result.reason}" if result.status is Status.ERROR else ""
             log(f"{self._prefix}[{self.done}/{self.total}] {which} {result.status.value} ({result.cause.value}){why}")
 
     def run_stopping(self, cause: Cause, detail: str) -> None:
@@ -133,12 +133,6 @@ class _LineProgress(RunProgress):
     @property
     def _prefix(self) -> str:
         return f"{self.label}: " if self.label else ""
-
-
-def _failure_reason(result: TaskResult) -> str:
-    """What went wrong, in one line."""
-    last = result.attempts[-1].detail if result.attempts else ""
-    return " ".join((result.verdict.reason if result.verdict is not None else last).split())
 
 
 class ProgressDisplay:
