@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from proctor.benchmarks import benchmark_source, benchmark_table, checked_split
+from proctor.benchmarks import benchmark_table, fetch_dataset
 from proctor.cli.bench.options import read_request
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.benchmark import Benchmark
@@ -48,9 +48,8 @@ def print_list(given: dict[str, Any]) -> int:
 
 def fetch(bench: str, *, origin: Path | None, split: str | None, as_json: bool, quiet: bool) -> None:
     """``proctor bench fetch``."""
-    source = benchmark_source(bench)
-    chosen = checked_split(bench, source, split)
-    got = asyncio.run(source.fetch(chosen, origin.absolute() if origin else None, (lambda _: None) if quiet else log))
+    place = origin.absolute() if origin else None
+    got = asyncio.run(fetch_dataset(bench, split, place, (lambda _: None) if quiet else log))
     if as_json:
         print_json(got)
         return
