@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import proctor
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.formatting import reason_lines
 from proctor.core.request import Mode, RunRequest, TaskRequest
 from proctor.core.run import Machine, RunConfig
@@ -132,6 +132,18 @@ def changed_versions(config: RunConfig, agent: AgentSource, benchmark: Benchmark
         for name, version in now.items()
         if config.versions.get(name, version) != version
     ]
+
+
+def check_valid(tasks: Sequence[Task], invalid: Sequence[InvalidTask]) -> list[str]:
+    """Which of the selected tasks have broken data, and what is wrong, a line for each reason.
+
+    Raises:
+        InvalidData: all of them.
+    """
+    lines = reason_lines({bad.task_id: "; ".join(bad.problems) for bad in invalid})
+    if invalid and not tasks:
+        raise InvalidData("no task of those chosen can be used: their data is broken", details=lines)
+    return lines
 
 
 def check_runnable(missing: Mapping[str, str], wanted: Collection[str]) -> list[str]:

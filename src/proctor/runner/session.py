@@ -44,6 +44,7 @@ from proctor.runner.preflight import (
     changed_versions,
     check_access,
     check_runnable,
+    check_valid,
     configure,
     make_provider,
     missing_requirements,
@@ -230,7 +231,9 @@ async def _plan_new(
     check_environment_options(first)
     access = hooks.access or make_model_access(first, os.environ)
     benchmark = hooks.benchmark or open_benchmark(first)
-    tasks, _ = select_tasks(benchmark, first)
+    tasks, invalid = select_tasks(benchmark, first)
+    for line in check_valid(tasks, invalid):
+        hooks.log(f"left out, invalid: {line}")
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(hooks.results))
     runs: dict[str, _PlannedRun] = {}
