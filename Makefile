@@ -13,13 +13,15 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(VENV)/.installed
 
-$(VENV)/bin/python:
+# pip comes last, so a $(VENV) without it is half-made, as Debian leaves one where python3-venv is missing: made anew.
+$(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Proctor needs Python 3.11 or newer; say which with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || { echo "cannot make $(VENV); on Debian: apt-get install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv --clear $(VENV) || \
+	  { rm -rf $(VENV); echo "cannot make $(VENV); on Debian: apt-get install python3-venv, then make again"; exit 2; }
 
 # Packages are installed again when what is asked for has changed, and not when a checkout has touched the file.
-$(VENV)/.wanted: FORCE | $(VENV)/bin/python
+$(VENV)/.wanted: FORCE | $(VENV)/bin/pip
 	@cmp -s pyproject.toml $@ || cp pyproject.toml $@
 
 FORCE:

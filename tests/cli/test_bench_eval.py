@@ -305,6 +305,37 @@ def test_other_result_formats(tmp_path: Path) -> None:
     assert {verdict(report, name) for name in ("tap", "code")} == {("resolved", "solved")}
 
 
+def test_a_reason_that_many_tasks_share_is_said_once_with_a_count_and_where_the_list_is(tmp_path: Path) -> None:
+    names = [f"bad{number}" for number in range(6)]
+    make_instance(tmp_path, "good")
+    for name in names:
+        make_instance(tmp_path, name, repo_path="nowhere")
+    suite = make_suite(tmp_path, "good", *names)
+    for command in (("eval", "--oracle", "--controls", "0"), ("validate",), ("list",)):
+        done = proctor(tmp_path, "bench", *command, "--suite", suite)
+        for output in (done.stdout, done.stderr) if command[0] != "list" else (done.stderr,):
+            assert output.count("nowhere") == 1, output
+            assert "6 tasks (bad0, …)" in output
+        assert "--json lists every task" in done.stdout + done.stderr
+    alone = proctor(tmp_path, "bench", "run", "--suite", suite, "--agent", "nop", "--filter", "bad")
+    assert alone.code == 20, alone
+    assert "no task of those chosen can be used" in alone.stderr
+    done = proctor(tmp_path, "bench", "run", "--suite", suite, "--agent", "nop", "--controls", "0")
+    assert "left out, invalid: 6 tasks (bad0, …): " in done.stderr
+    assert "(1 graded" in done.stdout or "0 of 1 graded" in done.stdout
+
+
+def test_validate_names_a_problem_with_the_task_that_has_it_before_the_next_is_done(tmp_path: Path) -> None:
+    make_instance(tmp_path, "a_wrong", oracle=diff("calc.py", BUGGY, BUGGY + "# the same\n"))
+    make_instance(tmp_path, "b_right")
+    done = proctor(tmp_path, "bench", "validate", "--suite", make_suite(tmp_path, "a_wrong", "b_right"))
+    assert done.code == 20, done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith("[1/2] NOT healthy a_wrong: "), done.stderr
+    assert "oracle" in first
+    assert second == "[2/2] healthy     b_right"
+
+
 def test_an_instance_that_needs_a_program_which_is_not_here_is_skipped_with_that_reason(tmp_path: Path) -> None:
     make_instance(tmp_path, requires=["no-such-program"])
     suite = make_suite(tmp_path)

@@ -1,6 +1,7 @@
-"""`bench list --runnable`."""
+"""`bench list --runnable`, and `bench fetch` where nothing can be reached."""
 
 import json
+import socket
 from pathlib import Path
 
 from documents import checked
@@ -34,3 +35,52 @@ def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path
     assert done.code == 0, done.stderr
     assert "its pins are not in the data" in done.stdout
     assert "0 of 1 tasks can be run on this machine with --runner local" in done.stdout
+
+
+def test_fetching_without_a_network_is_one_sentence_and_exit_code_12(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        endpoint = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        for name, where in (
+            ("swe_bench_verified", "huggingface.co/datasets/SWE-bench/SWE-bench_Verified"),
+            ("commit0", "huggingface.co/datasets/wentingzhao/commit0_combined"),
+            ("setupbench", "https://github.com/microsoft/SetupBench"),
+        ):
+            unreachable = {"HF_ENDPOINT": endpoint, "HTTPS_PROXY": endpoint, "https_proxy": endpoint}
+            done = proctor(tmp_path, "bench", "fetch", name, "--quiet", variables=unreachable)
+            assert done.code == 12, done.stderr
+            (line,) = done.stderr.splitlines()
+            assert line.startswith(f"proctor: {where}: cannot be fetched: "), line
+            assert line.endswith("check the network, or bring a copy here and give it with --from PATH")
+
+
+PLUGIN = """
+import urllib.request
+from proctor.core.benchmark import BenchmarkSource
+
+class Source(BenchmarkSource):
+    splits = ("main", "broken")
+
+    def open(self, split):
+        raise NotImplementedError
+
+    async def fetch(self, split, origin, log):
+        if split == "broken":
+            return {}["rows"]
+        urllib.request.urlopen("http://127.0.0.1:1/rows")
+
+SOURCE = Source()
+"""
+
+
+def test_a_plugin_that_cannot_reach_its_data_is_reported_alike_and_its_mistakes_are_not(tmp_path: Path) -> None:
+    package = tmp_path / "plugins/mine-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[proctor.benchmarks]\nmine = mine:SOURCE\n")
+    (tmp_path / "plugins/mine.py").write_text(PLUGIN)
+    env = {"PYTHONPATH": str(tmp_path / "plugins")}
+    offline = proctor(tmp_path, "bench", "fetch", "mine", variables=env)
+    assert offline.code == 12, offline.stderr
+    assert offline.stderr.startswith("proctor: mine: cannot be fetched: ")
+    assert proctor(tmp_path, "bench", "fetch", "mine", "--split", "broken", variables=env).code == 1

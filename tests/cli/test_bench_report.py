@@ -1,13 +1,18 @@
 """The reports, as commands over stored runs."""
 
+import itertools
+import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from documents import checked
 from proctor.core.request import Mode
+from proctor.results import RunStore
 from random_runs import store_run
 
 RUN = "import sys; sys.argv = sys.argv[1:]; from proctor.cli import main\n"
@@ -60,3 +65,34 @@ def test_json_output_has_a_schema_version_and_fits_its_schema(
     assert first["schema_version"] == f"proctor.{version}"
     if arguments[0] == "report":
         assert ("log_stats" in document) == ("--logs" in arguments)
+
+
+def test_an_unreadable_result_costs_itself_and_not_the_reports(tmp_path: Path, world: dict[str, str]) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(world["PROCTOR_RESULTS"], results)
+    env = {**world, "PROCTOR_RESULTS": str(results)}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", f"{RUN}main()", "proctor", "bench", *arguments]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    intact = json.loads(run("report", "core", "--json").stdout)["runs"]
+    (broken,) = itertools.islice(RunStore(results / "core/run-001").result_files(), 1)
+    Path(broken).write_bytes(b'{"schema_version": "proctor.task_result@2", "task_id"')
+    (results / "core/run-003/config.json").write_text("{}")
+    report = run("report", "core", "--json")
+    assert report.returncode == 0, report
+    first, second = json.loads(report.stdout)["runs"]
+    assert (first["missing"], second) == (intact[0]["missing"] + 1, intact[1])
+    assert "core/run-003 is left out: " in report.stderr
+    for arguments in (
+        ("report", "core"),
+        ("compare", "run-001", "run-002"),
+        ("pareto", "core"),
+        ("breakdown", "run-001"),
+        ("show", "run-001"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 0, done
+        assert f"core/run-001: 1 result cannot be read and is left out ({broken}: this is not JSON" in done.stderr
+        assert "`proctor bench resume core/run-001` grades or runs such trials again" in done.stderr

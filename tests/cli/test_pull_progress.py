@@ -39,3 +39,18 @@ def test_the_building_of_an_image_is_told_too() -> None:
     for status in (docker.BUILDING_STATUS, docker.BUILT_STATUS):
         pulls(step(status, image="/tasks/greet"))
     assert told == ["building the image of /tasks/greet", "built the image of /tasks/greet in 70 s"]
+
+
+def test_a_build_of_minutes_shows_which_step_it_is_at() -> None:
+    told: list[str] = []
+    clock = iter([0.0, 1.0, 20.0, 30.0, 50.0, 90.0])
+    pulls = PullReporter(told.append, lambda: next(clock))
+    for line in ("", "Step 1/3 : FROM python", " ---> 0123", "Step 2/3 : RUN make", "gcc -c main.c"):
+        pulls(step(docker.BUILDING_STATUS, line, image="/tasks/greet"))
+    pulls(step(docker.BUILT_STATUS, image="/tasks/greet"))
+    assert told == [
+        "building the image of /tasks/greet",
+        "building the image of /tasks/greet: Step 1/3 : FROM python, 20 s so far",
+        "building the image of /tasks/greet: Step 2/3 : RUN make, 50 s so far",
+        "built the image of /tasks/greet in 90 s",
+    ]

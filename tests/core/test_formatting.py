@@ -4,13 +4,16 @@ from hypothesis import strategies as st
 
 from proctor.core.formatting import (
     NO_VALUE,
+    collapse_rows,
     duration,
     file_size,
+    group_reasons,
     one_line,
     percent,
     percent_interval,
     percentage_points,
     plural,
+    reason_lines,
     short_count,
     timestamp,
     visible,
@@ -96,3 +99,27 @@ def test_a_share_has_one_decimal_everywhere() -> None:
 def test_a_moment_is_shown_to_the_second_and_other_text_as_it_is() -> None:
     assert timestamp("2026-01-02T03:04:05.678+00:00") == "2026-01-02 03:04:05"
     assert timestamp("yesterday") == "yesterday"
+
+
+MANY = {f"t{number}": f"t{number}: no script in run_scripts/t{number}" for number in range(4)}
+
+
+def test_tasks_with_the_same_reason_but_for_their_names_are_one_group() -> None:
+    assert group_reasons({"x": "x: the disk is full", **MANY}) == {
+        "no script in run_scripts/TASK": ["t0", "t1", "t2", "t3"],
+        "the disk is full": ["x"],
+    }
+    assert reason_lines({"x": "no script for x", **MANY}) == [
+        "4 tasks (t0, …): no script in run_scripts/TASK",
+        "x: no script for x",
+    ]
+
+
+def test_one_row_stands_for_many_tasks_with_the_same_reason() -> None:
+    assert collapse_rows({**MANY, "x": "the disk is full"}) == {
+        "t0": "4 tasks (t0, …)",
+        "t1": None,
+        "t2": None,
+        "t3": None,
+    }
+    assert collapse_rows({"a": "full", "b": "full"}) == {}

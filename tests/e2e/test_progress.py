@@ -16,7 +16,8 @@ from image_registry import Registry, shell_layer
 from cli_world import CliWorld, access, toy_run
 from docker_image import need_docker
 from proctor.environments.docker_engine import connect, disconnect
-from toy_provider import toy_provider
+from suite_world import make_instance, make_suite
+from toy_provider import failing, toy_provider
 
 
 class Terminal:
@@ -76,6 +77,61 @@ async def test_a_terminal_shows_how_far_the_run_is_and_what_each_agent_is_doing(
     # The cursor was hidden and is back, the table is gone, and the result is where results go.
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
     assert done.stdout.startswith("toy/run-001: 3 of 3 graded trials resolved")
+
+
+async def test_a_terminal_keeps_outcomes_and_retries_with_their_reasons_and_ends_with_the_most_frequent_error(
+    cli_world: CliWorld,
+) -> None:
+    async with toy_provider(delay=0.1) as provider:
+        provider.overrides["toy-0002"] = [failing(418, "teapot_error")] * 2
+        with terminal(rows=20) as screen:
+            job = cli_world.start(
+                *toy_run(provider, "--retries", 1), **access(provider), TERM="xterm", terminal=screen.name
+            )
+            while job.poll() is None:
+                screen.read()
+                await asyncio.sleep(0.02)
+            shown = screen.read()
+    text = plain(shown)
+    # What was printed last is still on the screen: nothing of the table comes after it.
+    lines = [line.strip() for line in text[text.rindex("[3/3]") :].replace("\r", "\n").splitlines() if line.strip()]
+    assert any(line.startswith("most frequent error, 1 of 1 (toy-0002): provider_error: ") for line in lines), lines
+    assert lines[-1].endswith("retry later"), lines
+    assert re.search(r"\[1/3\] toy-0001 resolved \(solved\)", text)
+    assert re.search(r"retry in [23] s: toy-0002: provider_error: \S+", text), text
+    assert re.search(r"\[\d/3\] toy-0002 error \(provider_error\): \S+", text)
+    assert re.search(r"━+.*33%  \d+ s left", text), "a bar, with the time that is left"
+
+
+async def test_a_terminal_that_cannot_redraw_shows_lines(cli_world: CliWorld) -> None:
+    async with toy_provider() as provider:
+        with terminal() as screen:
+            job = cli_world.start(*toy_run(provider), **access(provider), TERM="dumb", terminal=screen.name)
+            while job.poll() is None:
+                screen.read()
+                await asyncio.sleep(0.02)
+            shown = screen.read()
+    assert shown.replace("\r\n", "\n") == "".join(f"[{n}/3] toy-000{n} resolved (solved)\n" for n in (1, 2, 3))
+
+
+async def test_tasks_that_cannot_be_run_here_are_told_once_and_not_asked_about(cli_world: CliWorld) -> None:
+    for number in range(5):
+        make_instance(cli_world.folder, f"odd{number}", requires=["no-such-program"])
+    make_instance(cli_world.folder, "fine")
+    suite = make_suite(cli_world.folder, "fine", *(f"odd{number}" for number in range(5)))
+    run = ("bench", "run", "--suite", suite, "--agent", "oracle", "--controls", 0)
+    done = await cli_world.run(*run)
+    assert done.code == 0, done.stderr
+    assert done.stdout.startswith("mine/run-001: 1 of 1 graded trials resolved, 0 errors, 5 skipped")
+    first, second, third = done.stderr.splitlines()
+    assert first == (
+        "skipped, cannot be run here: 5 tasks (odd0, …): it needs no-such-program, which the environment does not "
+        "have; install no-such-program where environments see it, or choose an image that has it"
+    )
+    assert "fine resolved (solved)" in second
+    assert third.startswith("5 trials cannot be run on this machine (`proctor bench show mine/run-001` lists them")
+    shown = await cli_world.run("bench", "show", "mine/run-001")
+    assert shown.stdout.count("it needs no-such-program") == 1
 
 
 async def test_more_agents_than_lines_do_not_spoil_the_screen(cli_world: CliWorld) -> None:

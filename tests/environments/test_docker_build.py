@@ -68,9 +68,13 @@ async def test_an_environment_is_made_from_a_dockerfile_with_its_base_replaced(t
     dockerfile = "FROM python:3.13-slim\nCOPY greeting /greeting\nENV WHERE=inside\n"
     spec = EnvironmentSpec(build=_folder(tmp_path / "context", dockerfile))
     with own_base() as base:
-        provider = DockerProvider(image_map={"python:3.13-slim": base})
+        steps: list[str] = []
+        provider = DockerProvider(
+            image_map={"python:3.13-slim": base}, on_pull=lambda progress: steps.append(progress.layer)
+        )
         try:
             async with await provider.start(spec) as environment:
+                assert "Step 2/4 : COPY greeting /greeting" in steps  # who waits for minutes sees where it is
                 done = await environment.exec(["sh", "-c", "cat /greeting; echo $WHERE"])
                 assert done.stdout == b"helloinside\n"
                 assert environment.digest == await provider.digest(spec)

@@ -49,7 +49,7 @@ class Needy(Toy):
 
 async def test_a_missing_requirement_is_found_once_for_each_image_and_task() -> None:
     toys, provider = Needy(5), ImageProvider("odd")
-    missing = await missing_requirements(toys, toys.tasks(), provider, image=None, machine=MACHINE)
+    missing = await missing_requirements(toys, toys.tasks(), provider, image=None, machine=MACHINE, pull=True)
     assert missing == {
         "toy-0002": "there is no even",
         "toy-0003": "it needs a licence",
@@ -57,7 +57,9 @@ async def test_a_missing_requirement_is_found_once_for_each_image_and_task() -> 
     }
     assert sorted(map(str, provider.asked)) == ["even", "odd"]
     assert (
-        await missing_requirements(toys, toys.tasks()[:2], ImageProvider("own"), image="own", machine=MACHINE)
+        await missing_requirements(
+            toys, toys.tasks()[:2], ImageProvider("own"), image="own", machine=MACHINE, pull=True
+        )
     ) == {}
 
 

@@ -1,5 +1,6 @@
 """The one way in: what it checks, whoever calls it, and objects in the place of names."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import proctor
 from observations import config
 from proctor.agents.nop import Nop
 from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
+from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.record import from_json, to_json
@@ -21,6 +23,9 @@ from proctor.environments.local import LocalProvider
 from proctor.results import list_runs
 from proctor.runner.session import SessionHooks, run_session
 from proctor.runner.sweep_file import read_sweep_file
+from sessions import Toys
+from suite_world import make_instance, make_suite
+from toy_provider import toy_provider
 
 
 class Demanding(Toy):
@@ -48,8 +53,109 @@ async def test_tasks_that_cannot_be_run_here_are_named(tmp_path: Path) -> None:
     lines: list[str] = []
     hooks = SessionHooks(benchmark=Demanding(2, "toy-0002"), results=tmp_path, log=lines.append, dry_run=True)
     assert (await run_session(RunRequest(agent="nop", isolation=False), hooks)).runs == []
-    assert lines == ["cannot be run here: toy-0002: it needs a licence"]
+    assert lines == ["skipped, cannot be run here: toy-0002: it needs a licence"]
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_tasks_that_cannot_be_run_here_are_skipped_with_the_reason_and_run_once_they_can_be(toys: Toys) -> None:
+    """Nobody is asked about them, nothing is paid, and a session on a machine that can run them does so."""
+    async with toy_provider(turns=1) as model:
+        toys.benchmark = demanding = Demanding(3, "toy-0002")
+        ended = await toys.run(model)
+        assert (ended.summary.skipped, ended.summary.errors, ended.trials_left) == (1, 0, 0)
+        assert {asked.task for asked in model.asked} == {"toy-0001", "toy-0003"}
+        skipped = toys.store.result("toy-0002")
+        assert (skipped.status, skipped.cause, skipped.attempts) == (Status.SKIPPED, Cause.NOT_RUNNABLE_HERE, ())
+        assert skipped.verdict is not None
+        assert skipped.verdict.reason == "it needs a licence"
+        journal = toys.store.journal.read_bytes()
+        assert (await toys.resume(model)).summary == ended.summary
+        assert toys.store.journal.read_bytes() == journal
+        demanding.unrunnable = ()
+        assert (await toys.resume(model)).summary.resolved == 3
+        assert all(times == 1 for times in model.asked.values())
+
+
+async def test_what_was_paid_for_is_not_recorded_as_skipped_where_it_cannot_be_graded(toys: Toys) -> None:
+    async with toy_provider(turns=1) as model:
+        toys.benchmark = demanding = Demanding(2)
+        toys.store = await toys.create(model, retries=0)
+        await toys.resume(model)
+        lines = toys.store.journal.read_bytes().splitlines(keepends=True)
+        of_second = [line for line in lines if b"toy-0002" in line]
+        toys.store.journal.write_bytes(b"".join(line for line in lines if line not in of_second[-2:]))
+        toys.store.result_file("toy-0002", 1).unlink()
+        demanding.unrunnable = ("toy-0002",)
+        with pytest.raises(InfrastructureError, match="no task of those chosen can be run"):
+            await toys.resume(model)
+        assert not toys.store.result_file("toy-0002", 1).exists()
+        demanding.unrunnable = ()
+        assert (await toys.resume(model)).summary.resolved == 2
+        assert all(times == 1 for times in model.asked.values())  # it was graded from what had been submitted
+
+
+async def test_runs_of_a_sweep_skip_what_cannot_be_run_here(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.toml"
+    file.write_text('benchmark = "toy"\nisolation = false\n[grid]\nagent = ["nop", "oracle"]\n')
+    hooks = SessionHooks(benchmark=Demanding(2, "toy-0001"), results=tmp_path / "results")
+    ended = await run_session(read_sweep_file(file), hooks)
+    assert [run.summary.skipped for run in ended.runs] == [1, 1]
+    assert ended.sweep is not None
+    resumed = await run_session(ended.sweep, SessionHooks(benchmark=Demanding(2)))
+    assert [run.summary.skipped for run in resumed.runs] == [0, 0]
+
+
+class Unavailable(LocalProvider):
+    """Cannot make any environment."""
+
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
+        return "the engine does not respond"
+
+
+async def test_where_no_environment_can_be_made_nothing_is_started_or_recorded(tmp_path: Path, toys: Toys) -> None:
+    hooks = SessionHooks(benchmark=Toy(1), provider=Unavailable(), results=tmp_path / "results")
+    with pytest.raises(InfrastructureError, match="the engine does not respond"):
+        await run_session(RunRequest(agent="nop"), hooks)
+    assert not (tmp_path / "results").exists()
+    store = await toys.create(agent="nop")
+    with pytest.raises(InfrastructureError, match="the engine does not respond"):
+        await run_session(store, hooks)
+    assert not store.journal.exists()
+
+
+async def test_a_run_is_refused_where_git_is_missing_or_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hooks = SessionHooks(benchmark=Toy(1), results=tmp_path / "results")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5000, 5000))
+        with pytest.raises(InfrastructureError, match=r"results: the disk is full: 5\.0kB are free"):
+            await run_session(RunRequest(agent="nop", isolation=False), hooks)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InfrastructureError, match="git, which makes workspaces and submissions, is not on PATH"):
+        await run_session(RunRequest(agent="nop", isolation=False), hooks)
+    assert not (tmp_path / "results").exists()
+
+
+async def test_a_suite_s_tasks_whose_programs_are_missing_are_skipped_before_an_agent_works(tmp_path: Path) -> None:
+    lacking: dict[str, dict[str, Any]] = {
+        "requires": {"requires": ["no-such-program"]},
+        "command": {"eval": {"format": "tap", "command": ["no-such-runner", "tests"], "arguments": []}},
+    }
+    for name, changes in {"fine": {}, **lacking}.items():
+        make_instance(tmp_path, name, **changes)
+    suite = make_suite(tmp_path, "fine", *lacking)
+    lines: list[str] = []
+    hooks = SessionHooks(results=tmp_path / "results", log=lines.append)
+    (ended,) = (await run_session(RunRequest(suite=str(suite), agent="oracle", controls=0), hooks)).runs
+    assert {result.task_id: result.status.value for result in ended} == {
+        "fine": "resolved",
+        "requires": "skipped",
+        "command": "skipped",
+    }
+    for name, program in (("requires", "no-such-program"), ("command", "no-such-runner")):
+        (line,) = [line for line in lines if f": {name}: " in line]
+        assert f"it needs {program}, which the environment does not have; install {program}" in line
 
 
 @pytest.mark.parametrize("function", ["resume_async", "resume_sweep_async", "sweep_async", "run_async"])

@@ -19,6 +19,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.run import JournalEntry
 from proctor.core.task import Task
 from proctor.results import Journal, read_journal, usage_cost
+from proctor.results.attempt_record import attempt_file
 from sessions import TOY_COMMAND, Toys, script
 from toy_provider import ANSWER_USD, toy_provider
 from waiting import PATIENCE, eventually
@@ -387,3 +388,26 @@ async def test_a_commit_that_cannot_be_written_ends_the_session_with_the_reason(
     assert ended.detail == "the run cannot be written: No space left on device"
     monkeypatch.undo()
     assert (await toys.resume()).summary.resolved == 3
+
+
+async def test_a_result_that_cannot_be_read_is_graded_again_or_asked_for_again(toys: Toys) -> None:
+    async with toy_provider(turns=1) as model:
+        before = await toys.run(model)
+        asked = model.asked.total()
+        broken = {number: toys.store.result_file(f"toy-000{number}", 1) for number in (1, 2, 3)}
+        broken[1].write_bytes(broken[1].read_bytes()[:100])  # as a disk error leaves it
+        broken[2].unlink()
+        assert (await toys.resume(model)).summary == before.summary
+        assert model.asked.total() == asked  # nobody was asked again
+        broken[3].write_text("{}")
+        logs = toys.store.logs("toy-0003", 1, 1)
+        attempt_file(logs).write_text("")
+        after = await toys.resume(model)
+        assert (after.summary.resolved, after.trials_left) == (3, 0)
+        assert [attempt.cause for attempt in toys.store.result("toy-0003").attempts] == [
+            Cause.INTERRUPTED,
+            Cause.ANSWERED,
+        ]
+        broken[1].unlink()
+        (toys.store.logs("toy-0001", 1, 1) / "submission.diff").unlink()
+        assert (await toys.resume(model)).summary.resolved == 3

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from proctor.benchmarks.registry import (
         BenchmarkRow,
         benchmark,
-        benchmark_source,
         benchmark_table,
-        checked_split,
+        fetch_dataset,
         harness_outcomes,
         parity,
         reopen,
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BenchmarkRow",
     "benchmark",
-    "benchmark_source",
     "benchmark_table",
-    "checked_split",
+    "fetch_dataset",
     "harness_outcomes",
     "parity",
     "published_rows",

@@ -1,13 +1,13 @@
 """Finding a benchmark: by entry point, or as a suite."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from proctor.benchmarks.plugins import GROUP, registered_source, source_of
-from proctor.core.benchmark import Benchmark, BenchmarkSource
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.benchmark import Benchmark, BenchmarkSource, DatasetInfo
+from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
 
@@ -60,6 +60,28 @@ def benchmark_source(name: str) -> BenchmarkSource:
         names = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
         raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=f"choose one of {names or 'none'}")
     return source
+
+
+async def fetch_dataset(name: str, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
+    """Bring the data of a benchmark here, from its official place or from `origin`.
+
+    Raises:
+        InfrastructureError: its official place cannot be reached, whatever its source raised.
+        InvalidData: what is there is not this benchmark's data.
+        UsageError: it has no data that is fetched, or no such split.
+    """
+    from proctor.benchmarks.data.download import download_error  # noqa: PLC0415 - as above
+    from proctor.benchmarks.data.network_errors import is_network_error  # noqa: PLC0415
+
+    source = benchmark_source(name)
+    try:
+        return await source.fetch(checked_split(name, source, split), origin, log)
+    except ProctorError:
+        raise
+    except Exception as error:
+        if not is_network_error(error):
+            raise
+        raise download_error(name, error) from error
 
 
 def checked_split(name: str, source: BenchmarkSource, split: str | None) -> str | None:

@@ -15,7 +15,7 @@ from proctor.doctor import CheckState, diagnose
 def command(*, as_json: bool, clean: bool) -> int:
     """Show what this machine can do for Proctor, what each thing is needed for, and how to get what is missing.
 
-    Exits 12 when something is missing without which nothing works.
+    Exits 12 when something is missing without which nothing works: git, or any way to make environments.
     """
     diagnosis = diagnose()
     if clean:
@@ -32,6 +32,8 @@ def command(*, as_json: bool, clean: bool) -> int:
         for check in diagnosis.checks:
             if check.state is not CheckState.OK:
                 log(f"{check.name}: {check.remedy}")
+        if not diagnosis.environments_work:
+            log("no environment can be made on this machine: nothing can be run before bubblewrap or docker works")
     return 0 if diagnosis.usable else InfrastructureError.exit_code
 
 

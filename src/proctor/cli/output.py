@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -26,30 +27,30 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: 
         click.echo(line, err=err)
 
 
+def _write_to_stderr(line: str) -> None:
+    click.echo(line, err=True)
+
+
+_write_line: Callable[[str], None] = _write_to_stderr
+
+
+@contextmanager
+def log_with(write: Callable[[str], None]) -> Iterator[None]:
+    """Let every line that is logged in the block be written by this function: something else is drawn on the screen."""
+    global _write_line  # noqa: PLW0603 - there is one stderr
+    before, _write_line = _write_line, write
+    try:
+        yield
+    finally:
+        _write_line = before
+
+
 def log(message: str) -> None:
     """Log something about progress on stderr; results go to stdout. Where stderr is closed, work continues."""
     try:
-        click.echo(visible(message), err=True)
+        _write_line(visible(message))
     except OSError:
         redirect_to_devnull(sys.stderr)
-
-
-class TaskCounter:
-    """Counts finished tasks, and logs each on stderr."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self._count = 0
-        self._total = total
-        self._quiet = quiet
-
-    def done(self, task_id: str, state: str) -> None:
-        """One more."""
-        self._count += 1
-        if not self._quiet:
-            log(f"[{self._count}/{self._total}] {state:11} {task_id}")
-
-    def __str__(self) -> str:
-        return f"{self._count} of {self._total} tasks"
 
 
 def redirect_to_devnull(stream: TextIO) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from proctor.core.causes import Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentRequirement, EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.predictions import read_predictions as read_prediction_lines
@@ -177,6 +177,13 @@ class Benchmark(ABC):
         is available is checked by the caller.
         """
         return None
+
+    def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:  # noqa: ARG002 - for subclasses
+        """What the environment of this task's `environment_spec` must have; nothing by default.
+
+        It is looked for before a run starts, once for all tasks with the same environment.
+        """
+        return ()
 
     @abstractmethod
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:

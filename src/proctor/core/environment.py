@@ -6,6 +6,7 @@ and plugins.
 
 import errno
 import os
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -16,6 +17,8 @@ from typing import Final, Protocol, Self
 
 from msgspec import field, structs
 
+from proctor.core.causes import Cause
+from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.core.trees import FileEntry, is_directory, make_readable
 
@@ -24,6 +27,7 @@ MAX_COPY_BYTES: Final = 2_000_000_000
 DEFAULT_MEMORY_MB: Final = 8192
 DEFAULT_PROCESSES: Final = 4096
 DEFAULT_DISK_MB: Final = 20480
+_REQUIREMENT_SECONDS: Final = 600.0  # the machine may be busy; nothing is proven by how soon a program is found
 
 
 class Network(StrEnum):
@@ -100,6 +104,50 @@ class EnvironmentSpec(Record):
     limits: Limits = Limits()
     model_socket: Path | None = None
     labels: dict[str, str] = field(default_factory=dict)
+
+
+class EnvironmentRequirement(Record):
+    """Something that an environment must have.
+
+    Attributes:
+        name: what it is, in words.
+        command: succeeds in an environment that has it.
+    """
+
+    name: str
+    command: tuple[str, ...]
+
+    def missing_error(self) -> InfrastructureError:
+        """That an environment does not have it, so that a task cannot be run in it."""
+        return InfrastructureError(
+            f"it needs {self.name}, which the environment does not have",
+            fix=f"install {self.name} where environments see it, or choose an image that has it",
+            cause=Cause.NOT_RUNNABLE_HERE,
+        )
+
+
+def required_program(name: str) -> EnvironmentRequirement:
+    """A program on the PATH of the environment."""
+    return EnvironmentRequirement(name=name, command=("sh", "-c", 'command -v "$0" >/dev/null', name))
+
+
+async def missing_in(
+    environment: "Environment", requirements: Sequence[EnvironmentRequirement]
+) -> list[EnvironmentRequirement]:
+    """Those of the requirements that an environment does not meet; one command looks for all.
+
+    Raises:
+        InfrastructureError: nothing can be looked for there.
+    """
+    script = "\n".join(
+        f"{shlex.join(one.command)} >/dev/null 2>&1 </dev/null || echo {place}"
+        for place, one in enumerate(requirements)
+    )
+    found = await environment.exec(("sh", "-c", script), timeout=_REQUIREMENT_SECONDS)
+    if found.timed_out or found.stderr.strip():
+        why = "no answer came" if found.timed_out else found.stderr.decode(errors="replace").strip()
+        raise InfrastructureError(f"programs cannot be looked for in an environment: {why}")
+    return [requirements[int(place)] for place in found.stdout.split()]
 
 
 class ExecResult(Record):

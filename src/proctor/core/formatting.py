@@ -5,7 +5,7 @@ Agents choose file names, test ids and final texts. What they wrote is printed s
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +15,7 @@ _CENTS: Final = 0.1
 _MINUTE: Final = 60
 _SHOW_TENTHS_BELOW: Final = 9.95
 _KILOBYTE: Final = 1000
+_COLLAPSED_FROM: Final = 4
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 # Characters that are invisible, or change the direction of others.
 _HIDDEN: Final = re.compile(
@@ -125,3 +126,42 @@ def file_size(count: int) -> str:
 def plural(count: int, noun: str) -> str:
     """A number of things; one thing."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def group_reasons(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    """The ids of tasks that share a reason, which does not name them; the most frequent reason first."""
+    groups: dict[str, list[str]] = {}
+    for task_id, reason in reasons.items():
+        groups.setdefault(unnamed_reason(task_id, reason), []).append(task_id)
+    worded: dict[str, list[str]] = {}
+    for why, ids in groups.items():
+        # What only one task has can be said in its own words.
+        worded.setdefault(reasons[ids[0]].removeprefix(f"{ids[0]}: ") if len(ids) == 1 else why, []).extend(ids)
+    return dict(sorted(worded.items(), key=lambda item: -len(item[1])))
+
+
+def unnamed_reason(task_id: str, reason: str) -> str:
+    """A reason with ``TASK`` in the place of its task's id, so that it can be compared with those of others."""
+    text = reason.removeprefix(f"{task_id}: ")
+    return re.sub(rf"(?<!\w){re.escape(task_id)}(?!\w)", "TASK", text)
+
+
+def collapse_rows(reasons: Mapping[str, str]) -> dict[str, str | None]:
+    """What the rows of tasks are called in a table where many share a reason: one row stands for all of them.
+
+    Its first task is called by their number, and the others, which have no row, None.
+    """
+    names: dict[str, str | None] = {}
+    for ids in group_reasons(reasons).values():
+        if len(ids) >= _COLLAPSED_FROM:
+            names |= {**dict.fromkeys(ids), ids[0]: _many(ids)}
+    return names
+
+
+def reason_lines(reasons: Mapping[str, str]) -> list[str]:
+    """A line for each reason, with the task that has it, or how many have it and the first of them."""
+    return [f"{ids[0] if len(ids) == 1 else _many(ids)}: {why}" for why, ids in group_reasons(reasons).items()]
+
+
+def _many(ids: Sequence[str]) -> str:
+    return f"{len(ids):,} tasks ({ids[0]}, …)"

@@ -151,3 +151,9 @@ class TaskResult(Record):
     categories: dict[str, str]
     web: WebUse | None = None
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
+
+    @property
+    def reason(self) -> str:
+        """Why it ended as it did, on one line: as the verdict says, or else as the last attempt does."""
+        last = self.attempts[-1].detail if self.attempts else ""
+        return " ".join((self.verdict.reason if self.verdict is not None else last).split())

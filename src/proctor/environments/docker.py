@@ -44,7 +44,8 @@ BUILT_STATUS: Final = "Built"
 class PullProgress(Record):
     """How far the pull of an image is; `total` is 0 where the engine does not say.
 
-    An image that is built has the folder of its Dockerfile for a name, and the states `BUILDING` and `BUILT` only.
+    An image that is built has the folder of its Dockerfile for a name, and the states `BUILDING` and `BUILT` only;
+    `layer` is what the build printed last.
     """
 
     image: str
@@ -240,9 +241,16 @@ class DockerProvider(EnvironmentProvider):
             known = await inspect_image(docker, tag)
             if known is not None:
                 return known
-            self._report_progress(str(folder), {"status": BUILDING_STATUS})
-            await build(docker, context, tag, where=folder)
-            self._report_progress(str(folder), {"status": BUILT_STATUS})
+            name = str(folder)
+            self._report_progress(name, {"status": BUILDING_STATUS})
+            await build(
+                docker,
+                context,
+                tag,
+                where=folder,
+                on_step=lambda line: self._report_progress(name, {"status": BUILDING_STATUS, "id": line}),
+            )
+            self._report_progress(name, {"status": BUILT_STATUS})
             made = await self._images.ensure(tag)
             await self._images.record_build(made, bases)
             return made

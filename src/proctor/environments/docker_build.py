@@ -5,7 +5,7 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -93,8 +93,10 @@ def build_tag(context: bytes, bases: Iterable[str]) -> str:
     return f"proctor-build:{made_from.hexdigest()[:32]}"
 
 
-async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> None:
-    """Let the engine build the image.
+async def build(
+    docker: Docker, context: bytes, tag: str, *, where: Path, on_step: Callable[[str], None] = lambda _: None
+) -> None:
+    """Let the engine build the image. `on_step` receives each step of the Dockerfile, and what it prints.
 
     Raises:
         InfrastructureError: a step of the Dockerfile failed; the end of what it printed is in the details.
@@ -106,11 +108,14 @@ async def build(docker: Docker, context: bytes, tag: str, *, where: Path) -> Non
                 fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT_LABELS, rm=True, stream=True
             )
             async for step in steps:
-                output += str(step.get("stream", "")).splitlines()
+                lines = [line for line in str(step.get("stream", "")).splitlines() if line.strip()]
+                output += lines
+                for line in lines:
+                    on_step(line)
         except DockerError as error:
             raise InfrastructureError(
                 f"the image cannot be built: {' '.join(str(error.message).split())}",
                 where=where / "Dockerfile",
                 fix="see what it needs; the images that it starts from can be replaced with --image-map",
-                details=[line for line in output if line.strip()][-_DETAIL_LINES:],
+                details=output[-_DETAIL_LINES:],
             ) from error

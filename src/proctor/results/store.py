@@ -18,6 +18,7 @@ from proctor.core.causes import Status
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import write_atomic
+from proctor.core.formatting import plural
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
@@ -38,15 +39,25 @@ def results_root() -> Path:
 
 
 class RunStore:
-    """One run's folder."""
+    """One run's folder.
+
+    Attributes:
+        unreadable: the files of results that could not be read so far, each with the reason; they are left out.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.unreadable: dict[str, str] = {}
 
     @property
     def run_id(self) -> str:
         """The run's id."""
         return self.folder.name
+
+    @property
+    def name(self) -> str:
+        """As commands know it: benchmark/run-id."""
+        return f"{self.folder.parent.name}/{self.run_id}"
 
     @property
     def journal(self) -> Path:
@@ -98,29 +109,39 @@ class RunStore:
             raise UsageError(
                 f"run {self.run_id} has no result of task {task_id!r}{which}",
                 where=self.folder,
-                fix=f"`proctor bench show {self.folder.parent.name}/{self.run_id}` lists what it has",
+                fix=f"`proctor bench show {self.name}` lists what it has",
             )
         return read_record(file, TaskResult)
 
     def results(self) -> Iterator[TaskResult]:
-        """All stored results, one at a time, in the order of their files' names."""
+        """All stored results, one at a time, in the order of their files' names.
+
+        One that cannot be read is left out, and named in `unreadable`.
+        """
         return self.results_as(TaskResult)
 
-    def results_as(self, kind: type[T], *, skip_invalid: bool = False) -> Iterator[T]:
-        """The same, as records of another type that has some of a result's fields, and its `schema_version`.
-
-        `skip_invalid`: leave out results that cannot be read, instead of raising an error.
-        """
+    def results_as(self, kind: type[T]) -> Iterator[T]:
+        """The same, as records of another type that has some of a result's fields, and its `schema_version`."""
         decode = msgspec.json.Decoder(kind).decode
         for file in self.result_files():
             try:
                 yield decode(_read_bytes(file))
             except (OSError, msgspec.DecodeError, RecursionError):
                 try:
-                    yield read_record(Path(file), kind)  # an older version, or an error that names the file
-                except InvalidData:
-                    if not skip_invalid:
-                        raise
+                    yield read_record(Path(file), kind)  # an older version, or one that cannot be read
+                except InvalidData as error:
+                    self.unreadable[file] = error.what
+
+    def unreadable_note(self) -> str | None:
+        """Which results were left out because they cannot be read, and what to do; None where all could be."""
+        if not self.unreadable:
+            return None
+        (file, why), count = next(iter(self.unreadable.items())), len(self.unreadable)
+        more = f", and {count - 1:,} more" if count > 1 else ""
+        return (
+            f"{self.name}: {plural(count, 'result')} cannot be read and {'is' if count == 1 else 'are'} left out "
+            f"({file}: {why}{more}); `proctor bench resume {self.name}` grades or runs such trials again"
+        )
 
     def write_summary(self, summary: RunSummary) -> None:
         """Store the aggregate; it can be computed again from the results at any time."""

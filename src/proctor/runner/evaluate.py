@@ -46,8 +46,12 @@ async def evaluate(
     *,
     jobs: int = 1,
     on_evaluated: Callable[[TaskEvaluation], None] = lambda _: None,
+    on_started: Callable[[str], None] = lambda _: None,
 ) -> tuple[TaskEvaluation, ...]:
-    """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each."""
+    """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each.
+
+    `on_started` receives the id of each task that is graded, before it is.
+    """
     benchmark = benchmark.for_provider(context.provider)
     cache = RecordCache(TaskEvaluation, "evaluations") if context.use_cache else None
     running = jobs
@@ -64,6 +68,7 @@ async def evaluate(
             missing = Cause.EMPTY if benchmark.missing_is_empty else Cause.NO_SUBMISSION
             evaluated = ungraded_evaluation(task, missing, "no prediction for this task")
         else:
+            on_started(task.id)
             evaluated = await _grade_cached(benchmark, task, prediction, context, cache)
             healthy = await _is_healthy(benchmark, task, context)
             evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
@@ -81,14 +86,19 @@ async def validate(
     *,
     jobs: int,
     on_validated: Callable[[TaskHealth], None],
+    on_started: Callable[[str], None] = lambda _: None,
 ) -> tuple[TaskHealth, ...]:
-    """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each."""
+    """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each.
+
+    `on_started` receives the id of each, before it is tried.
+    """
     benchmark = benchmark.for_provider(context.provider)
     known = health_cache()
     prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     prefetcher.prefetch(tasks)
 
     async def one(task: Task) -> TaskHealth:
+        on_started(task.id)
         try:
             health = await benchmark.validate(task, context)
             known.put(await health_key(benchmark, task, context), health)

@@ -54,7 +54,10 @@ class Evaluation:
         return GradingContext(self.provider, self._artifacts, options, use_cache=request.cache)
 
     async def grade(
-        self, predictions: Mapping[str, Prediction], on_evaluated: Callable[[TaskEvaluation], None]
+        self,
+        predictions: Mapping[str, Prediction],
+        on_evaluated: Callable[[TaskEvaluation], None],
+        on_started: Callable[[str], None] = lambda _: None,
     ) -> tuple[TaskEvaluation, ...]:
         """Grade the predictions of the selected tasks, in the order of the tasks."""
         return await evaluate(
@@ -64,23 +67,28 @@ class Evaluation:
             self._context(),
             jobs=self.request.jobs,
             on_evaluated=on_evaluated,
+            on_started=on_started,
         )
 
     async def report(
-        self, predictions: PredictionSource, on_evaluated: Callable[[TaskEvaluation], None]
+        self,
+        predictions: PredictionSource,
+        on_evaluated: Callable[[TaskEvaluation], None],
+        on_started: Callable[[str], None] = lambda _: None,
     ) -> EvaluationReport:
         """Grade predictions, and report on all selected tasks, the invalid ones too, in the order of their ids.
 
         Args:
             predictions: a predictions file, predictions, or the benchmark's own oracle.
             on_evaluated: receives every verdict as it is reached.
+            on_started: receives the id of every task that is graded, before it is.
 
         Raises:
             UsageError: the predictions cannot be read.
             InfrastructureError: no such environment can be made.
         """
         request, started, clock = self.request, datetime.now(UTC), time.monotonic()
-        graded = await self.grade(self._predictions(predictions), on_evaluated)
+        graded = await self.grade(self._predictions(predictions), on_evaluated, on_started)
         environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._context().options)
         tasks = tuple(sorted((*graded, *map(invalid_task_evaluation, self.invalid)), key=lambda task: task.task_id))
         return EvaluationReport(
@@ -110,7 +118,9 @@ class Evaluation:
             tasks=tasks,
         )
 
-    async def validate(self, on_validated: Callable[[TaskHealth], None]) -> tuple[TaskHealth, ...]:
+    async def validate(
+        self, on_validated: Callable[[TaskHealth], None], on_started: Callable[[str], None] = lambda _: None
+    ) -> tuple[TaskHealth, ...]:
         """Prove every selected task on this machine; in the order of their ids, the invalid ones too."""
         healths = await validate(
             self.benchmark,
@@ -118,6 +128,7 @@ class Evaluation:
             self._context(determinism_runs=2),
             jobs=self.request.jobs,
             on_validated=on_validated,
+            on_started=on_started,
         )
         return tuple(sorted((*healths, *map(invalid_task_health, self.invalid)), key=lambda health: health.task_id))
 

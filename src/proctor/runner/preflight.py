@@ -1,20 +1,22 @@
 """What is found out before anything is written or paid for: that a request can be run here, and with which programs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 import proctor
-from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.formatting import reason_lines
 from proctor.core.request import Mode, RunRequest, TaskRequest
 from proctor.core.run import Machine, RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.gateway.backend import Backend
 from proctor.runner.agents import AgentSource, agent_factory
+from proctor.runner.machine_check import unmet_requirements
 from proctor.runner.models import (
     ModelAccess,
     ModelChoice,
@@ -137,17 +139,26 @@ def changed_versions(config: RunConfig, agent: AgentSource, benchmark: Benchmark
     ]
 
 
-def check_runnable(missing: Mapping[str, str], selected: int) -> list[str]:
+def check_valid(tasks: Sequence[Task], invalid: Sequence[InvalidTask]) -> list[str]:
+    """Which of the selected tasks have broken data, and what is wrong, a line for each reason.
+
+    Raises:
+        InvalidData: all of them.
+    """
+    lines = reason_lines({bad.task_id: "; ".join(bad.problems) for bad in invalid})
+    if invalid and not tasks:
+        raise InvalidData("no task of those chosen can be used: their data is broken", details=lines)
+    return lines
+
+
+def check_runnable(missing: Mapping[str, str], wanted: Collection[str]) -> list[str]:
     """Which tasks cannot be run on this machine, and why, a line for each reason.
 
     Raises:
-        InfrastructureError: none of the selected tasks can be run.
+        InfrastructureError: none of the tasks that are wanted can be run.
     """
-    by_reason: dict[str, list[str]] = {}
-    for task_id, why in missing.items():
-        by_reason.setdefault(why.removeprefix(f"{task_id}: "), []).append(task_id)
-    lines = [f"{ids[0] if len(ids) == 1 else f'{len(ids)} tasks'}: {why}" for why, ids in by_reason.items()]
-    if missing and len(missing) == selected:
+    lines = reason_lines(missing)
+    if wanted and missing.keys() >= set(wanted):
         raise InfrastructureError("no task of those chosen can be run on this machine", details=lines)
     return lines
 
@@ -163,31 +174,51 @@ async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], request
         reason = await provider.unavailable_reason()
         if reason is not None:
             return {task.id: reason for task in tasks}
-        missing = await missing_requirements(benchmark, tasks, provider, image=request.image, machine=current_machine())
+        missing = await missing_requirements(
+            benchmark, tasks, provider, image=request.image, machine=current_machine(), pull=False
+        )
     finally:
         await provider.close()
     return {task.id: missing.get(task.id) for task in tasks}
 
 
 async def missing_requirements(
-    benchmark: Benchmark, tasks: Sequence[Task], provider: EnvironmentProvider, *, image: str | None, machine: Machine
+    benchmark: Benchmark,
+    tasks: Sequence[Task],
+    provider: EnvironmentProvider,
+    *,
+    image: str | None,
+    machine: Machine,
+    pull: bool,
 ) -> dict[str, str]:
-    """The tasks that cannot be run here, each with the reason, as far as is known without pulling an image."""
+    """The tasks that cannot be run or graded here, each with the reason.
+
+    An image is pulled only where a program is looked for in it. Without `pull`, none is, and it is not looked into.
+    """
     missing: dict[str, str] = {}
-    benchmark = benchmark.for_provider(provider)
+    benchmark, options = benchmark.for_provider(provider), GradeOptions(image=image)
     by_image: dict[str, list[str]] = {}
     buildable: set[str] = set()
     for task in tasks:
         why = benchmark.missing_requirement(task, machine, "docker" if provider.uses_images else "local")
+        if why is None:
+            try:
+                spec = benchmark.environment_spec(task, options)
+            except InfrastructureError as error:
+                why = error.sentence
+            else:
+                has_own = provider.uses_images and (spec.image is not None or spec.build is not None)
+                required = provider.required_images(spec) if has_own else ()
+                for name in required:
+                    by_image.setdefault(name, []).append(task.id)
+                if spec.build is not None and spec.image in required:
+                    buildable.add(task.id)
         if why is not None:
             missing[task.id] = why
-        elif provider.uses_images and (spec := _task_image_spec(benchmark, task, image)) is not None:
-            for name in provider.required_images(spec):
-                by_image.setdefault(name, []).append(task.id)
-            if spec.build is not None and spec.image in provider.required_images(spec):
-                buildable.add(task.id)
     for task_id, why in (await _missing_images(provider, by_image)).items():
         missing[task_id] = f"{why}, or build it with --force-build" if task_id in buildable else why
+    rest = [task for task in tasks if task.id not in missing]
+    missing |= await unmet_requirements(benchmark, rest, provider, options, pull=pull)
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.run import JournalEntry, Stage, Trial
@@ -50,14 +52,25 @@ class TrialState(Record):
         )
 
     @property
+    def skipped(self) -> bool:
+        """Whether it is recorded without an attempt, as the machine of that session could not run it."""
+        return self.recorded and not self.attempts
+
+    @property
     def collected(self) -> bool:
         """Whether the last attempt counts, so that only grading and recording can be left."""
-        return _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
+        return self.attempts > 0 and _STAGE_ORDER[self.stage] >= _STAGE_ORDER["collected"]
 
     @property
     def gradable(self) -> bool:
         """Whether the last attempt has a submission that is graded."""
         return self.collected and (self.attempt_cause is None or CONSEQUENCES[self.attempt_cause].graded)
+
+    def without_result(self) -> "TrialState":
+        """The same with the result lost: a recorded trial is graded and recorded again."""
+        if not self.recorded:
+            return self
+        return replace(self, stage="graded" if self.attempts else None, result_cause=None)
 
 
 def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState]:

@@ -7,7 +7,7 @@ preflight and the same refusals.
 import asyncio
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,8 @@ from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, ProctorError, UsageError
-from proctor.core.files import file_lock
+from proctor.core.files import cache_root, file_lock
+from proctor.core.formatting import plural
 from proctor.core.options import Scope, option_fields
 from proctor.core.request import RunRequest
 from proctor.core.result import TaskResult
@@ -32,7 +33,9 @@ from proctor.environments import reap
 from proctor.gateway import Gateway, RunBudget
 from proctor.gateway.backend import Backend
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
+from proctor.results.store import results_root
 from proctor.runner.agents import AgentSource, agent_factory
+from proctor.runner.machine_check import check_machine
 from proctor.runner.models import ModelAccess, ModelChoice, load_prices, make_backend, make_model_access, parse_model
 from proctor.runner.observer import RunObserver
 from proctor.runner.parallel import run_in_parallel
@@ -41,11 +44,12 @@ from proctor.runner.preflight import (
     changed_versions,
     check_access,
     check_runnable,
+    check_valid,
     configure,
     make_provider,
     missing_requirements,
 )
-from proctor.runner.request import check_environment_options, is_used, list_trials, resolve_request
+from proctor.runner.request import check_environment_options, current_machine, is_used, list_trials, resolve_request
 from proctor.runner.resume import TrialState, read_trial_states
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
@@ -134,6 +138,19 @@ class SessionResult:
     sweep: SweepStore | None = None
 
 
+class _RunState(NamedTuple):
+    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
+
+    trials: dict[Trial, TrialState]
+    pending: list[Trial]
+    cost: RunCost = RunCost()
+
+    def finished(self) -> list[TrialState]:
+        """The trials that are not worked on any more."""
+        unfinished = set(self.pending)
+        return [state for trial, state in self.trials.items() if trial not in unfinished]
+
+
 class _PlannedRun(NamedTuple):
     """A run that can be worked on: nothing that it needs is missing."""
 
@@ -141,6 +158,7 @@ class _PlannedRun(NamedTuple):
     agent: AgentSource
     model: ModelChoice | None
     backend: Backend | None
+    state: _RunState
 
 
 async def run_session(
@@ -182,7 +200,8 @@ async def run_session(
             async with AsyncExitStack() as opened:
                 sessions = await _start(opened, shared, stores, planned, hooks)
                 turns = interleave_trials([run.pending for run in sessions])
-                shared.prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in turns)
+                runnable = [trial.task_id for _, trial in turns if trial.task_id not in shared.missing]
+                shared.prefetcher.prefetch(sessions[0].tasks[task_id] for task_id in runnable)
                 trials = (TrialRunner(sessions[number], trial) for number, trial in turns)
                 await run_in_parallel(TrialRunner.run, trials, shared.total)
         finally:
@@ -212,8 +231,11 @@ async def _plan_new(
     check_environment_options(first)
     access = hooks.access or make_model_access(first, os.environ)
     benchmark = hooks.benchmark or open_benchmark(first)
-    tasks, _ = select_tasks(benchmark, first)
+    tasks, invalid = select_tasks(benchmark, first)
+    for line in check_valid(tasks, invalid):
+        hooks.log(f"left out, invalid: {line}")
     provider = _open_provider(stack, first, hooks)
+    await check_machine(provider, _written_folders(hooks.results))
     runs: dict[str, _PlannedRun] = {}
     problems: list[str] = []
     for label, request in requests.items():
@@ -229,17 +251,16 @@ async def _plan_new(
             problems.append(f"{label}: {error}")
         else:
             config = msgspec.structs.replace(config, objects=_objects(hooks))
-            runs[label] = _PlannedRun(config, agent, model, backend)
+            runs[label] = _PlannedRun(config, agent, model, backend, _RunState({}, list_trials(config)))
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
     config = next(iter(runs.values())).config
-    missing = await missing_requirements(benchmark, tasks, provider, image=first.image, machine=config.machine)
-    for line in check_runnable(missing, len(tasks)):
-        hooks.log(f"cannot be run here: {line}")
+    session = _open_session(benchmark, provider, access, config, hooks)
+    await _find_missing(session, config, tasks, {task.id for task in tasks}, hooks)
     configs = {label: run.config for label, run in runs.items()}
     sweep = make_sweep(job, benchmark.name, configs) if isinstance(job, SweepFile) else None
-    return _open_session(benchmark, provider, access, config, hooks), list(runs.values()), sweep
+    return session, list(runs.values()), sweep
 
 
 async def _plan_stored(
@@ -258,9 +279,10 @@ async def _plan_stored(
     access = hooks.access or make_model_access(first, os.environ)
     benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
     provider = _open_provider(stack, first, hooks)
+    await check_machine(provider, _written_folders(stores[0].folder))
     runs: list[_PlannedRun] = []
     seen: set[str] = set()
-    for config in configs:
+    for store, config in zip(stores, configs, strict=True):
         tasks = _checked_tasks(config, benchmark)
         check_pod_unchanged(config)
         model = None if config.model is None else parse_model(config.model)
@@ -269,8 +291,51 @@ async def _plan_stored(
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
-        runs.append(_PlannedRun(config, agent, model, None if model is None else make_backend(model, access)))
-    return _open_session(benchmark, provider, access, first, hooks), runs
+        backend = None if model is None else make_backend(model, access)
+        state = await asyncio.to_thread(_read_state, store, config)
+        if store.unreadable:
+            hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
+            store.unreadable.clear()
+        runs.append(_PlannedRun(config, agent, model, backend, state))
+    session = _open_session(benchmark, provider, access, first, hooks)
+    pending = {trial: run.state.trials.get(trial, TrialState()) for run in runs for trial in run.state.pending}
+    left, never_skipped = (
+        {trial.task_id for trial in pending},
+        {trial.task_id for trial, state in pending.items() if not state.skipped},
+    )
+    await _find_missing(session, first, [tasks[name] for name in first.tasks if name in left], never_skipped, hooks)
+    for run in runs:
+        # What is still missing here stays skipped.
+        run.state.pending[:] = [
+            trial
+            for trial in run.state.pending
+            if trial.task_id not in session.missing or not run.state.trials.get(trial, TrialState()).skipped
+        ]
+    return session, runs
+
+
+def _written_folders(results: Path | None) -> list[Path]:
+    return [results or results_root(), cache_root(), scratch_folder()]
+
+
+async def _find_missing(
+    session: Session, config: RunConfig, tasks: Sequence[Task], wanted: Collection[str], hooks: SessionHooks
+) -> None:
+    """Find out which of these tasks cannot be run on this machine, and log why.
+
+    Raises:
+        InfrastructureError: none of those that are wanted can.
+    """
+    session.missing = await missing_requirements(
+        session.benchmark,
+        tasks,
+        session.provider,
+        image=config.image,
+        machine=current_machine(),
+        pull=not hooks.dry_run,
+    )
+    for line in check_runnable(session.missing, wanted):
+        hooks.log(f"skipped, cannot be run here: {line}")
 
 
 def _open_session(
@@ -360,21 +425,18 @@ async def _start(
     planned: Sequence[_PlannedRun],
     hooks: SessionHooks,
 ) -> list[RunSession]:
-    """Read where the runs stand, and open what they need. The budget is as the first run says."""
+    """Open what the runs need. The budget is as the first run says."""
     first = planned[0].config
-    stored = [
-        await asyncio.to_thread(_read_state, store, run.config) for store, run in zip(stores, planned, strict=True)
-    ]
     tasks = _checked_tasks(first, shared.benchmark)
     observers = [
-        hooks.make_observer(store, run.config, _finished(states, pending), cost)
-        for store, run, (states, pending, cost) in zip(stores, planned, stored, strict=True)
+        hooks.make_observer(store, run.config, run.state.finished(), run.state.cost)
+        for store, run in zip(stores, planned, strict=True)
     ]
-    budget = RunBudget(first.max_cost, spent_usd=sum(cost.known_usd for _, _, cost in stored))
+    budget = RunBudget(first.max_cost, spent_usd=sum(run.state.cost.known_usd for run in planned))
     # What killed runs have left goes first: local environments, and containers where there is an engine for them.
     await reap(docker=first.runner == "docker")
     sessions = []
-    for store, run, observer, (states, pending, _) in zip(stores, planned, observers, stored, strict=True):
+    for store, run, observer in zip(stores, planned, observers, strict=True):
         scratch, sockets = (
             Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
             for folder in (scratch_folder(), socket_folder())
@@ -399,8 +461,8 @@ async def _start(
                 store=store,
                 journal=await stack.enter_async_context(Journal(store.journal)),
                 tasks=tasks,
-                pending=pending,
-                trial_states=states,
+                pending=run.state.pending,
+                trial_states=run.state.trials,
                 observer=observer,
                 make_agent=agent_factory(run.agent, config, shared.benchmark),
                 scratch=ScratchPool(scratch),
@@ -414,22 +476,24 @@ async def _start(
     return sessions
 
 
-def _read_state(store: RunStore, config: RunConfig) -> tuple[dict[Trial, TrialState], list[Trial], RunCost]:
-    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
+def _read_state(store: RunStore, config: RunConfig) -> _RunState:
+    """Where a stored run stands.
+
+    What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
+    """
     entries = list(read_journal(store.journal))
-    states = read_trial_states(entries)
+    readable = {(result.task_id, result.trial) for result in store.results()}
+    states = {
+        trial: state if (trial.task_id, trial.number) in readable else state.without_result()
+        for trial, state in read_trial_states(entries).items()
+    }
 
     def is_pending(trial: Trial) -> bool:
         state = states.get(trial)
-        return state is None or not state.recorded or (state.failed and config.retry_errors)
+        return state is None or not state.recorded or state.skipped or (state.failed and config.retry_errors)
 
     cost = read_run_cost(store, entries, load_prices(config.prices))
-    return states, [trial for trial in list_trials(config) if is_pending(trial)], cost
-
-
-def _finished(states: Mapping[Trial, TrialState], pending: Sequence[Trial]) -> list[TrialState]:
-    unfinished = set(pending)
-    return [state for trial, state in states.items() if trial not in unfinished]
+    return _RunState(states, [trial for trial in list_trials(config) if is_pending(trial)], cost)
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,9 @@ DEFAULT_GRACE_SECONDS: Final = 20.0
 
 class Session:
     """What the runs of one session share: tasks, environments, how much runs at once, and whether and why to stop.
+
+    Attributes:
+        missing: the tasks that cannot be run on this machine, each with the reason.
 
     Args:
         access: how the model's provider is reached.
@@ -58,6 +61,7 @@ class Session:
         self.retry_seconds = retry_seconds
         self.grace_seconds = grace_seconds
         self.jitter: Callable[[], float] = random.random
+        self.missing: Mapping[str, str] = {}
         self.stopped = asyncio.Event()
         self.stopped_by: Cause | None = None
         self.detail = ""

@@ -1,17 +1,20 @@
 """From attempts to a result, which keeps every attempt with its cause, its cost and its logs."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.errors import InvalidData
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
-from proctor.core.result import Attempt, ModelUsage, TaskResult
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
 from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
+from proctor.core.verdict import Verdict
 from proctor.gateway import Prices
 from proctor.results import RunStore
 from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
@@ -35,7 +38,8 @@ def stored_attempt_entry(store: RunStore, trial: Trial, number: int, started_at:
     """An attempt of an earlier session; of one that was killed, what its recording has."""
     logs = store.logs(trial.task_id, trial.number, number)
     if (file := attempt_file(logs)).exists():
-        return attempt_entry(store, trial, read_record(file, AttemptRecord))
+        with suppress(InvalidData):  # it cannot be read: what follows is all that is known of it
+            return attempt_entry(store, trial, read_record(file, AttemptRecord))
     recording = logs / RECORDING_FILE
     # When it was last known to run.
     seen = datetime.fromtimestamp(recording.stat().st_mtime, UTC) if recording.exists() else None
@@ -80,6 +84,26 @@ def make_task_result(
         grade_seconds=_grade_seconds(record, graded),
         categories=task.categories,
         web=record.web,
+    )
+
+
+def skipped_result(run_id: str, task: Task, trial: Trial, reason: str) -> TaskResult:
+    """The recorded result of a trial that cannot be run on this machine, so that no attempt was made."""
+    status, cause = Status.SKIPPED, Cause.NOT_RUNNABLE_HERE
+    return TaskResult(
+        run_id=run_id,
+        benchmark=task.benchmark,
+        task_id=trial.task_id,
+        trial=trial.number,
+        status=status,
+        cause=cause,
+        verdict=Verdict(task_id=task.id, status=status, cause=cause, reason=reason),
+        attempts=(),
+        usage=(),
+        metrics=AgentMetrics(),
+        agent_seconds=0.0,
+        grade_seconds=0.0,
+        categories=task.categories,
     )
 
 

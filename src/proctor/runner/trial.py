@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proctor.core.benchmark import GradingContext
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import read_record, to_json
 from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
@@ -63,29 +63,17 @@ class TrialRunner:
         self._submission: bytes | None = None
 
     async def run(self) -> None:
-        """Make attempts until one counts; grade and record it. What cannot be finished is left for another session."""
+        """Make attempts until one counts; grade and record it. What cannot be finished is left for another session.
+
+        A task that cannot be run on this machine is skipped; if something was paid for it, it is left.
+        """
         run, shared, result = self._run, self._shared, None
+        why_not = shared.missing.get(self._trial.task_id)
         try:
-            record, number = await self._stored_attempt(), self._state.attempts
-            failures = 0
-            while record is None and not shared.stopped.is_set():
-                number += 1
-                async with shared.attempts:
-                    if shared.stopped.is_set():
-                        break
-                    attempt = await self._start_attempt(number)
-                    made = await attempt.run()
-                    failures += 1
-                    repeated = is_retried(made.cause, failures, run.config.retries)
-                    await self._store_attempt(attempt, made, counts=not repeated and not stops_run(made.cause))
-                if stops_run(made.cause):
-                    run.stop(made.cause or Cause.INTERRUPTED, made.detail)
-                elif repeated:
-                    await self._wait_before_retry(failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
-                else:
-                    record = made
-            if record is not None:
-                result = await self._grade_and_record(record)
+            if why_not is None:
+                result = await self._attempt_and_grade()
+            elif not self._state.attempts:
+                result = await self._record_skip(why_not)
         except UsageError as error:
             shared.usage_error = shared.usage_error or error
             run.stop(Cause.INTERRUPTED, str(error))
@@ -94,10 +82,40 @@ class TrialRunner:
             reraise_if_cancelled(error)
             run.stop(cause_of(error), f"the run cannot be written: {error_text(error)}")
         finally:
-            shared.prefetcher.release(self._task)
+            if why_not is None:
+                shared.prefetcher.release(self._task)
         if result is None:
             run.trials_left += 1
         run.observer.trial_finished(self._trial, result)
+
+    async def _attempt_and_grade(self) -> TaskResult | None:
+        """The recorded result; None when the run stops first."""
+        run, shared = self._run, self._shared
+        record, number = await self._stored_attempt(), self._state.attempts
+        failures = 0
+        while record is None and not shared.stopped.is_set():
+            number += 1
+            async with shared.attempts:
+                if shared.stopped.is_set():
+                    break
+                attempt = await self._start_attempt(number)
+                made = await attempt.run()
+                failures += 1
+                repeated = is_retried(made.cause, failures, run.config.retries)
+                await self._store_attempt(attempt, made, counts=not repeated and not stops_run(made.cause))
+            if stops_run(made.cause):
+                run.stop(made.cause or Cause.INTERRUPTED, made.detail)
+            elif repeated:
+                await self._wait_before_retry(failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
+            else:
+                record = made
+        return None if record is None else await self._grade_and_record(record)
+
+    async def _record_skip(self, reason: str) -> TaskResult:
+        result = task_result.skipped_result(self._run.config.run_id, self._task, self._trial, reason)
+        stored = {self._run.store.result_file(self._trial.task_id, self._trial.number): to_json(result)}
+        await self._run.journal.commit(self._journal_entry(0, "recorded", cause=result.cause), files=stored)
+        return result
 
     async def _stored_attempt(self) -> AttemptRecord | None:
         """The attempt of an earlier session that counts, of which only grading and recording are left."""
@@ -105,9 +123,18 @@ class TrialRunner:
         counts = state.collected and (state.gradable or not state.recorded)
         if state.attempts and (counts or not self._shared.stopped.is_set()):
             self._attempts = await asyncio.to_thread(self._stored_attempts)
-        if not counts:
+        return await asyncio.to_thread(self._read_attempt, state.attempts) if counts else None
+
+    def _read_attempt(self, number: int) -> AttemptRecord | None:
+        """A stored attempt and its submission; None where they cannot be read, so that another must be made."""
+        logs = self._logs_dir(number)
+        try:
+            record = read_record(attempt_file(logs), AttemptRecord)
+            if record.submission is not None:
+                self._submission = (logs / record.submission).read_bytes()
+        except (InvalidData, OSError):
             return None
-        return await asyncio.to_thread(read_record, attempt_file(self._logs_dir(state.attempts)), AttemptRecord)
+        return record
 
     async def _start_attempt(self, number: int) -> AttemptRunner:
         run = self._run
@@ -168,7 +195,7 @@ class TrialRunner:
         """Grade, and grade again where the grader, not the submission, failed. Each try keeps what it left."""
         run, shared, started = self._run, self._shared, time.monotonic()
         content = self._submission
-        if content is None:  # of an earlier session
+        if content is None:
             content = await asyncio.to_thread((logs / str(record.submission)).read_bytes)
         prediction = Prediction(task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.model)
         earlier_errors: list[str] = []

@@ -117,3 +117,9 @@ def test_a_hub_that_cannot_be_reached_is_reported_in_one_sentence(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(InfrastructureError, match="--from PATH"):
         download_from_hub("org/set", ["*.jsonl"], tmp_path / "into")
+
+
+def test_without_git_the_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InfrastructureError, match="git does not start: No such file or directory"):
+        download_from_git("https://localhost/none", tmp_path / "into")

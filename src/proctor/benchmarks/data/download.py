@@ -18,7 +18,6 @@ def download_from_hub(repo: str, files: Sequence[str], into: Path) -> str:
     """
     try:
         from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415 - large, and an extra
-        from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415
     except ImportError:
         raise InfrastructureError(
             f"fetching {repo} needs huggingface_hub", fix="install it: `pip install 'proctor[datasets]'`"
@@ -29,9 +28,8 @@ def download_from_hub(repo: str, files: Sequence[str], into: Path) -> str:
             snapshot_download(repo, repo_type="dataset", revision=found, allow_patterns=list(files), local_dir=folder)
             shutil.rmtree(Path(folder) / ".cache", ignore_errors=True)  # the hub's own notes
             shutil.copytree(folder, into, dirs_exist_ok=True)
-    # The hub's client raises whatever its HTTP library of the day does, so its errors cannot be named one by one.
-    except (HfHubHTTPError, OSError, RuntimeError, ValueError) as error:
-        raise _download_error(f"huggingface.co/datasets/{repo}", error) from error
+    except Exception as error:  # whatever the HTTP library of the hub's client raises: it has had several
+        raise download_error(f"huggingface.co/datasets/{repo}", error) from error
     return found
 
 
@@ -53,17 +51,20 @@ def download_from_git(url: str, into: Path, *, revision: str | None = None) -> s
     into.mkdir(parents=True, exist_ok=True)
 
     def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(into), *words],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=quiet,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(into), *words],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                env=quiet,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+        except OSError as error:
+            raise download_error(url, f"git does not start: {error.strerror}") from error
         if done.returncode:
-            raise _download_error(url, done.stderr.strip().rpartition("\n")[2] or f"git ended with {done.returncode}")
+            raise download_error(url, done.stderr.strip().rpartition("\n")[2] or f"git ended with {done.returncode}")
         return done.stdout.strip()
 
     git("init", "--quiet")
@@ -74,9 +75,11 @@ def download_from_git(url: str, into: Path, *, revision: str | None = None) -> s
     return commit
 
 
-def _download_error(origin: str, why: object) -> InfrastructureError:
+def download_error(origin: str, why: object) -> InfrastructureError:
+    """That a data set cannot be fetched from its official place, and what to do."""
+    said = " ".join(str(why).split()) or type(why).__name__
     return InfrastructureError(
-        f"cannot be fetched: {' '.join(str(why).split())}",
+        f"cannot be fetched: {said}",
         where=origin,
         fix="check the network, or bring a copy here and give it with --from PATH",
     )

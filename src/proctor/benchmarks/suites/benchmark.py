@@ -12,7 +12,14 @@ from proctor.benchmarks.suites.instance import Instance
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.suites.load import Suite, shipped_root
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
-from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network, get_tree
+from proctor.core.environment import (
+    Environment,
+    EnvironmentRequirement,
+    EnvironmentSpec,
+    Limits,
+    Network,
+    get_tree,
+)
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.predictions import read_predictions
 from proctor.core.submission import PatchKind
@@ -60,6 +67,10 @@ class SuiteBenchmark(Benchmark):
             hidden=self._hidden,
             labels={"suite": self.name, "task": instance.id},
         )
+
+    def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:
+        """What the instance requires, and what runs its tests."""
+        return self._instances[task.id].environment_requirements
 
     def tasks(self) -> Sequence[Task]:
         """Every instance that can be used."""

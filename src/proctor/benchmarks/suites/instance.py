@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from proctor.benchmarks.suites.format import SUITE_SCHEMA, InstanceFile, ProctorSuiteFile, SuiteFile
-from proctor.core.environment import Mount
+from proctor.core.environment import EnvironmentRequirement, Mount, required_program
 from proctor.core.evaluation import RepairSummary, TestSummary
 from proctor.core.programs import ProgramRequirement
 from proctor.core.record import Record
@@ -89,6 +89,11 @@ class Instance(Record):
             InfrastructureError: the machine does not have it.
         """
         return ()
+
+    @property
+    def environment_requirements(self) -> tuple[EnvironmentRequirement, ...]:
+        """What the environment of a test run must have: by default, what the instance says it requires."""
+        return tuple(map(required_program, self.file.requires))
 
     @classmethod
     def requirements(cls) -> tuple[ProgramRequirement, ...]:

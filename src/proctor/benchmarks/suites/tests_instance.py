@@ -3,16 +3,15 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
 from proctor.benchmarks.suites.format import TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
-from proctor.core.causes import Cause
-from proctor.core.environment import Environment, get_tree
-from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.core.environment import Environment, EnvironmentRequirement, get_tree, missing_in, required_program
+from proctor.core.errors import LimitReached
 from proctor.core.trees import read_entry
 from proctor.grading import (
     REPORTER_FORMATS,
@@ -29,7 +28,8 @@ from proctor.grading import (
 )
 
 SETUP_SECONDS: Final = 600.0
-_FIRST_MISSING: Final = 'for name; do command -v "$name" >/dev/null || { echo "$name"; exit 1; }; done'
+_PYTHON: Final = "python3"
+_PYTEST: Final = EnvironmentRequirement(name="pytest for its python3", command=(_PYTHON, "-I", "-c", "import pytest"))
 
 
 class TestsInstance(Instance):
@@ -70,6 +70,29 @@ class TestsInstance(Instance):
     def timeout_seconds(self) -> float | None:
         """As the instance says."""
         return self.file.eval.timeout_seconds
+
+    @property
+    def environment_requirements(self) -> tuple[EnvironmentRequirement, ...]:
+        """What the instance says it requires, and the program that runs its tests."""
+        return tuple(dict.fromkeys((*super().environment_requirements, *self._test_programs)))
+
+    @property
+    def _test_programs(self) -> Iterator[EnvironmentRequirement]:
+        """What the tests, or the preparations for them, are started with; what the workspace may bring is left out."""
+        tests = self.file.eval
+        if tests.setup:
+            yield from _bare_program(tests.setup[0])
+        elif tests.format in REPORTER_FORMATS:
+            yield required_program(_PYTHON)
+            brought = [self.repo, *filter(None, [self.hidden])]
+            if (
+                tests.format == "pytest"
+                and "PYTHONPATH" not in tests.variables
+                and not any((tree / name).exists() for tree in brought for name in ("pytest", "pytest.py"))
+            ):
+                yield _PYTEST
+        elif "PATH" not in tests.variables:
+            yield from _bare_program(tests.command)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Fields that depend on each other, and folders that must be there."""
@@ -117,7 +140,7 @@ class TestsInstance(Instance):
         try:
             async with await job.start(tree) as environment:
                 if pristine:
-                    await _check_programs(environment, self.file.requires)
+                    await _check_requirements(environment, super().environment_requirements)
                 if not self.file.eval.setup:
                     return None
                 failed = await self._run_preparations(environment)
@@ -151,19 +174,17 @@ class TestsInstance(Instance):
         return None
 
 
-async def _check_programs(environment: Environment, programs: tuple[str, ...]) -> None:
+def _bare_program(command: Sequence[str]) -> Iterator[EnvironmentRequirement]:
+    """The program of a command, where it is looked for on the PATH."""
+    if "/" not in command[0]:
+        yield required_program(command[0])
+
+
+async def _check_requirements(environment: Environment, requirements: Sequence[EnvironmentRequirement]) -> None:
     """See that the environment has what the instance requires.
 
     Raises:
         InfrastructureError: a program is missing, so the instance cannot be run here.
     """
-    if not programs:
-        return
-    done = await environment.exec(["sh", "-c", _FIRST_MISSING, "sh", *programs], timeout=SETUP_SECONDS)
-    if done.exit_code != 0:
-        name = done.stdout.decode(errors="replace").strip()
-        raise InfrastructureError(
-            f"it needs {name}, which the environment does not have",
-            fix=f"install {name} where environments see it, or choose an image that has it",
-            cause=Cause.NOT_RUNNABLE_HERE,
-        )
+    for missing in await missing_in(environment, requirements) if requirements else ():
+        raise missing.missing_error()

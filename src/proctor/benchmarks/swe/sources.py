@@ -40,6 +40,7 @@ from proctor.benchmarks.swe.rows import (
 from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.core.formatting import reason_lines
 from proctor.core.published_result import PublishedResult
 
 _ROWS: Final = "rows.jsonl"
@@ -99,10 +100,11 @@ class SweSource(BenchmarkSource, Generic[R]):
             raise InvalidData(
                 f"no row is one of {self.name}",
                 where=place,
-                details=[f"{row.task_id}: {row.problems[0]}" for row in bad],
+                details=reason_lines({row.task_id: row.problems[0] for row in bad}),
             )
         if bad:
-            log(f"{len(bad)} of {len(rows)} rows cannot be used: {bad[0].task_id}: {bad[0].problems[0]}")
+            for line in reason_lines({row.task_id: row.problems[0] for row in bad}):
+                log(f"cannot be used: {line}")
         rows.sort(key=lambda row: str(row.get("instance_id")))
 
         def fill(folder: Path) -> None:

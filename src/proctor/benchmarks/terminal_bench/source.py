@@ -14,6 +14,7 @@ from proctor.benchmarks.terminal_bench.convert import convert, variants
 from proctor.benchmarks.terminal_bench.harbor_task import CONFIG
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.formatting import reason_lines
 from proctor.core.published_result import PublishedResult
 
 OTHER: Final = "other"
@@ -76,7 +77,7 @@ def collect_tasks(folder: Path, into: Path, log: Callable[[str], None]) -> int:
     Raises:
         InvalidData: there is none.
     """
-    count = 0
+    count, left_out = 0, dict[str, str]()
     for place in _task_folders(folder):
         if (place / CONFIG).is_file():
             shutil.copytree(place, into / place.name, symlinks=True)
@@ -88,7 +89,9 @@ def collect_tasks(folder: Path, into: Path, log: Callable[[str], None]) -> int:
                 count += 1
             except InvalidData as error:
                 shutil.rmtree(into / name, ignore_errors=True)
-                log(f"{name} is left out: {error}")
+                left_out[name] = str(error)
+    for line in reason_lines(left_out):
+        log(f"left out: {line}")
     if not count:
         raise InvalidData(f"no task is here: no folder has a {CONFIG} or a {_OLD_CONFIG}", where=folder)
     return count

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from proctor.analysis import Comparison, ParetoResult, parse_rule
 from proctor.cli.bench.report import benchmark_runs
-from proctor.cli.bench.report_output import check_formats, print_report
+from proctor.cli.bench.report_output import check_formats, log_unreadable, print_report
 from proctor.cli.output import log
 from proctor.core.errors import UsageError
 from proctor.report.breakdown import break_down, breakdown_csv, breakdown_document, breakdown_report
@@ -27,13 +27,15 @@ def print_comparison(runs: tuple[str, ...], *, rule: str | None, **given: Any) -
     gate = parse_rule(rule) if rule is not None else None
     if len(runs) < _MIN_COMPARED:
         raise UsageError("a comparison needs two runs", fix="name two or more")
-    rows, comparisons = compare_runs([find_run(name) for name in runs], gate)
+    stores = [find_run(name) for name in runs]
+    rows, comparisons = compare_runs(stores, gate)
     print_report(
         lambda: comparison_document(rows, comparisons),
         given,
         as_json=lambda: comparison_report(rows, comparisons),
         as_csv=lambda: records_csv(Comparison, [one.comparison for one in comparisons]),
     )
+    log_unreadable(stores)
     failed = [one.decision for one in comparisons if one.decision is not None and not one.decision.passed]
     warnings = [warning for one in comparisons for warning in one.warnings]
     _log_for_programs((*warnings, *(one.sentence for one in failed)), given)
@@ -53,6 +55,7 @@ def print_pareto(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
         as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=results),
         as_csv=lambda: records_csv(ParetoResult, results),
     )
+    log_unreadable(runs)
     _log_for_programs(warnings, given)
 
 
@@ -69,6 +72,7 @@ def print_breakdown(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: 
         as_json=lambda: breakdown_report(found),
         as_csv=lambda: breakdown_csv(found),
     )
+    log_unreadable(stores)
 
 
 def _log_for_programs(sentences: Iterable[str], given: dict[str, Any]) -> None:

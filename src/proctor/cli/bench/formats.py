@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from proctor.analysis.score import score_file, score_table
+from proctor.cli.bench.report_output import log_unreadable
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import UsageError
 from proctor.report.cli_records import ExportedRun, FormatList, ImportedRun
@@ -33,6 +34,7 @@ def export(
     exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)
     for sentence in exported.left_out:
         log(sentence)
+    log_unreadable([store])
     if as_json:
         print_json(ExportedRun(target=str(target), files=exported.files, left_out=exported.left_out))
     else:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,14 @@ from proctor.analysis.intervals import wilson
 from proctor.benchmarks import harness_outcomes, parity
 from proctor.cli.bench.options import read_request
 from proctor.cli.bench.pull_progress import PullReporter
-from proctor.cli.output import TaskCounter, log, print_json, print_table
+from proctor.cli.output import log, print_json, print_table
+from proctor.cli.task_counter import TaskCounter
 from proctor.core.benchmark import Benchmark, TaskHealth
+from proctor.core.causes import Status
 from proctor.core.errors import InfrastructureError, Interrupted, InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport, TaskEvaluation
 from proctor.core.files import write_atomic
-from proctor.core.formatting import plural
+from proctor.core.formatting import collapse_rows, plural, reason_lines
 from proctor.core.record import to_json
 from proctor.core.request import EvaluateRequest
 from proctor.report.cli_records import ValidationReport
@@ -98,16 +100,16 @@ async def _evaluate(given: dict[str, Any], predictions: PredictionSource) -> tup
     async with open_evaluation(_request(given), on_pull=_on_pull(given)) as evaluation:
         fix = "their verdicts are kept, and the same command continues from there"
         with _count_tasks(evaluation, given, fix) as counter:
-            report = await evaluation.report(
-                predictions, lambda one: counter.done(one.task_id, one.verdict.status.value)
-            )
+            report = await evaluation.report(predictions, lambda one: _count_verdict(counter, one), counter.started)
         return evaluation.benchmark, report
 
 
 async def _validate(given: dict[str, Any]) -> tuple[Benchmark, tuple[TaskHealth, ...]]:
     async with open_evaluation(_request(given), on_pull=_on_pull(given)) as evaluation:
         with _count_tasks(evaluation, given, "what was found is kept") as counter:
-            healths = await evaluation.validate(lambda one: counter.done(one.task_id, _health_state(one)))
+            healths = await evaluation.validate(
+                lambda one: counter.done(one.task_id, _health_state(one), _health_problem(one)), counter.started
+            )
         return evaluation.benchmark, healths
 
 
@@ -118,7 +120,7 @@ async def _grade_predictions(given: dict[str, Any], task_ids: set[str]) -> tuple
         evaluation = replace(opened, tasks=tasks)
         fix = "their verdicts are kept, and the same command continues from there"
         with _count_tasks(evaluation, given, fix) as counter:
-            return await evaluation.grade(predictions, lambda one: counter.done(one.task_id, one.verdict.status.value))
+            return await evaluation.grade(predictions, lambda one: _count_verdict(counter, one), counter.started)
 
 
 def _request(given: dict[str, Any]) -> EvaluateRequest:
@@ -132,16 +134,31 @@ def _on_pull(given: dict[str, Any]) -> PullReporter | None:
 @contextmanager
 def _count_tasks(evaluation: Evaluation, given: dict[str, Any], fix: str) -> Iterator[TaskCounter]:
     """Counts the tasks of an evaluation; one that is interrupted says after how many of them."""
-    counter = TaskCounter(len(evaluation.tasks), quiet=given["quiet"])
-    try:
-        yield counter
-    except asyncio.CancelledError:
-        raise Interrupted(f"interrupted after {counter}", fix=fix) from None
+    if not given["quiet"]:
+        for line in reason_lines({bad.task_id: "; ".join(bad.problems) for bad in evaluation.invalid}):
+            log(f"invalid: {line}")
+    with TaskCounter(len(evaluation.tasks), quiet=given["quiet"]) as counter:
+        try:
+            yield counter
+        except asyncio.CancelledError:
+            raise Interrupted(f"interrupted after {counter}", fix=fix) from None
+
+
+def _count_verdict(counter: TaskCounter, one: TaskEvaluation) -> None:
+    is_failure = one.verdict.status in {Status.ERROR, Status.SKIPPED}
+    counter.done(one.task_id, one.verdict.status.value, one.verdict.reason if is_failure else "")
 
 
 def _print_evaluations(report: EvaluationReport) -> None:
-    rows = [[task.task_id, task.verdict.status.value, task.verdict.cause.value, _remark(task)] for task in report.tasks]
+    failed = {task.task_id: task for task in report.tasks if task.verdict.status in {Status.ERROR, Status.SKIPPED}}
+    names = collapse_rows({name: f"{one.verdict.cause}: {one.verdict.reason}" for name, one in failed.items()})
+    rows = [
+        [str(name), task.verdict.status.value, task.verdict.cause.value, _remark(task)]
+        for task in report.tasks
+        if (name := names.get(task.task_id, task.task_id)) is not None
+    ]
     print_table(["TASK", "STATUS", "CAUSE", "REASON"], rows)
+    _point_to_list(names)
     numbers = report.summary
     counted = numbers.resolved + numbers.unresolved
     interval = wilson(numbers.resolved, counted)
@@ -182,7 +199,22 @@ def _health_state(health: TaskHealth) -> str:
     return "healthy" if health.healthy else "skipped" if health.skipped else "NOT healthy"
 
 
+def _health_problem(health: TaskHealth) -> str:
+    """What is wrong with a task, or why it was not tried; empty for a healthy one."""
+    return health.skipped or "; ".join((*health.problems, *(f"leak: {leak}" for leak in health.leaks)))
+
+
+def _point_to_list(names: Mapping[str, str | None]) -> None:
+    """Say where the tasks are listed that have no row of their own."""
+    if names:
+        click.echo("--json lists every task")
+
+
 def _print_healths(healths: Sequence[TaskHealth]) -> None:
+    # What could not even be tried has no results of its own to show.
+    untried = [health for health in healths if health.skipped or not health.environment]
+    names = collapse_rows({health.task_id: _health_problem(health) for health in untried})
+
     def mark(health: TaskHealth, good: bool) -> str:
         return "-" if health.skipped else "ok" if good else "NO"
 
@@ -190,7 +222,7 @@ def _print_healths(healths: Sequence[TaskHealth]) -> None:
         ["TASK", "PRE-PATCH", "ORACLE", "REPEATS", "CONTROLS", "LEAKS", "PROBLEM"],
         [
             [
-                health.task_id,
+                str(name),
                 mark(health, health.pre_patch_ok),
                 mark(health, health.oracle_ok),
                 mark(health, health.determinism_ok),
@@ -199,8 +231,10 @@ def _print_healths(healths: Sequence[TaskHealth]) -> None:
                 health.skipped or "; ".join(_health_remarks(health)),
             ]
             for health in healths
+            if (name := names.get(health.task_id, health.task_id)) is not None
         ],
     )
+    _point_to_list(names)
 
 
 def _controls(health: TaskHealth) -> str:

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from proctor.benchmarks import benchmark_source, benchmark_table, checked_split
+from proctor.benchmarks import benchmark_table, fetch_dataset
 from proctor.cli.bench.options import read_request
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.benchmark import Benchmark
+from proctor.core.formatting import reason_lines
 from proctor.core.request import TaskRequest
 from proctor.core.task import Task
 from proctor.report.cli_records import RunnableList, RunnableRow, TaskList, TaskRow
@@ -40,17 +41,18 @@ def print_list(given: dict[str, Any]) -> int:
             ["TASK", *(name.upper() for name in names), "TAGS"],
             [[task.id, *(task.categories.get(name, "") for name in names), " ".join(task.tags)] for task in tasks],
         )
-        for bad in invalid:
-            for problem in bad.problems:
-                click.echo(f"invalid: {bad.task_id}: {problem}", err=True)
+        lines = reason_lines({bad.task_id: "; ".join(bad.problems) for bad in invalid})
+        for line in lines:
+            log(f"invalid: {line}")
+        if len(lines) < len(invalid):
+            log("--json lists every task, with all that is wrong with it")
     return 0
 
 
 def fetch(bench: str, *, origin: Path | None, split: str | None, as_json: bool, quiet: bool) -> None:
     """``proctor bench fetch``."""
-    source = benchmark_source(bench)
-    chosen = checked_split(bench, source, split)
-    got = asyncio.run(source.fetch(chosen, origin.absolute() if origin else None, (lambda _: None) if quiet else log))
+    place = origin.absolute() if origin else None
+    got = asyncio.run(fetch_dataset(bench, split, place, (lambda _: None) if quiet else log))
     if as_json:
         print_json(got)
         return

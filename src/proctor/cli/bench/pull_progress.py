@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from proctor.cli.output import log
+from proctor.core.formatting import truncate_line
 
 if TYPE_CHECKING:
     from proctor.environments.docker import PullProgress
@@ -19,7 +20,7 @@ BUILT: Final = "Built"
 class PullReporter:
     """Receives every step of every pull, and logs its start, now and then its progress, and its end.
 
-    Of an image that is built, it logs the start and the end.
+    Of an image that is built, the progress is the step of its Dockerfile.
     """
 
     def __init__(self, log: Callable[[str], None] = log, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,6 +29,7 @@ class PullReporter:
         self._layers: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
         self._started: dict[str, float] = {}
         self._last_reported: dict[str, float] = {}
+        self._steps: dict[str, str] = {}
 
     def __call__(self, progress: "PullProgress") -> None:
         """Process one step."""
@@ -37,12 +39,19 @@ class PullReporter:
             self._log(f"{'building the image of' if progress.status == BUILDING else 'pulling'} {image}")
         if progress.total and progress.status == "Downloading":
             self._layers[image][progress.layer] = (progress.current, progress.total)
+        if progress.status == BUILDING and progress.layer.startswith("Step "):
+            self._steps[image] = progress.layer
         built = progress.status == BUILT
         if built or progress.status.startswith("Status: "):
             seconds = now - self._started.pop(image)
             self._log(f"{'built the image of' if built else 'pulled'} {image} in {seconds:.0f} s")
             del self._last_reported[image]
             self._layers.pop(image, None)
+            self._steps.pop(image, None)
+        elif now - self._last_reported[image] >= _REPORT_INTERVAL_SECONDS and image in self._steps:
+            self._last_reported[image] = now
+            seconds, step = now - self._started[image], truncate_line(self._steps[image])
+            self._log(f"building the image of {image}: {step}, {seconds:.0f} s so far")
         elif now - self._last_reported[image] >= _REPORT_INTERVAL_SECONDS and self._layers[image]:
             self._last_reported[image] = now
             there, whole = map(sum, zip(*self._layers[image].values(), strict=True))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from proctor.analysis.log_stats import LogStats
-from proctor.cli.bench.report_output import check_formats, print_report
-from proctor.core.errors import UsageError
+from proctor.cli.bench.report_output import check_formats, log_unreadable, print_report
+from proctor.cli.output import log
+from proctor.core.errors import InvalidData, UsageError
 from proctor.report.stored_runs import RunsReport, run_rows
 from proctor.results import RunStore, list_runs
 from proctor.results.store import results_root
@@ -45,15 +46,23 @@ def print_runs(bench: str, *, healthy: bool | None, logs: bool, **given: Any) ->
         ),
         as_csv=as_csv,
     )
+    log_unreadable(runs)
 
 
 def benchmark_runs(bench: str) -> list[RunStore]:
-    """The runs of a benchmark.
+    """The runs of a benchmark. One whose configuration cannot be read is named on stderr, and left out.
 
     Raises:
         UsageError: it has none.
     """
-    runs = list_runs(bench)
+    runs = []
+    for store in list_runs(bench):
+        try:
+            store.config()
+        except InvalidData as error:
+            log(f"{store.name} is left out: {error}")
+        else:
+            runs.append(store)
     if not runs:
         raise UsageError(
             f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"

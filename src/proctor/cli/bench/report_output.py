@@ -1,13 +1,14 @@
 """Prints a report in the chosen format."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from proctor.cli.output import log, print_json
 from proctor.core.errors import UsageError
+from proctor.results import RunStore
 
 if TYPE_CHECKING:
     from proctor.core.record import Versioned
@@ -44,6 +45,12 @@ def print_report(
         click.echo(as_csv(), nl=False)
     else:
         _print_document(make_document(), as_markdown=given["as_markdown"])
+
+
+def log_unreadable(stores: Iterable[RunStore]) -> None:
+    """Say which results were left out of what was printed, because they cannot be read."""
+    for note in filter(None, (store.unreadable_note() for store in stores)):
+        log(note)
 
 
 def _print_document(document: "Document", *, as_markdown: bool) -> None:

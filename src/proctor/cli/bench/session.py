@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 import click
 
+from proctor.cli.bench.error_summary import most_frequent_error
 from proctor.cli.bench.progress import ProgressDisplay
 from proctor.cli.bench.pull_progress import PullReporter
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
+from proctor.core.formatting import plural
 from proctor.core.run import RunConfig
 from proctor.core.sweep import Sweep
 from proctor.report.cli_records import RunPlan, SweepPlan
@@ -161,6 +163,16 @@ def _report_trials_left(name: str, runs: Sequence[RunResults]) -> None:
         log(f"{left} trials are left; resume with `proctor bench resume {name}{more}")
     elif errors:
         log(f"retry the errors with `proctor bench resume {name} --retry-errors`")
+    skipped = sum(run.summary.causes.get(Cause.NOT_RUNNABLE_HERE, 0) for run in runs)
+    if skipped:
+        where = ", ".join(f"`proctor bench show {run.name}`" for run in runs)
+        log(
+            f"{plural(skipped, 'trial')} cannot be run on this machine ({where} lists them with the reasons); "
+            f"`proctor bench resume {name}` runs what can be run by then"
+        )
+    frequent = most_frequent_error(result for run in runs if run.summary.errors for result in run)
+    if frequent is not None:
+        log(frequent)
 
 
 def _print_run_plan(config: RunConfig, *, as_json: bool) -> None:

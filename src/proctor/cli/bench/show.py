@@ -5,9 +5,11 @@ import shutil
 import click
 
 from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline
+from proctor.cli.bench.report_output import log_unreadable
 from proctor.cli.output import print_json, print_table
+from proctor.core.causes import Status
 from proctor.core.errors import UsageError
-from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
+from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, reason_lines, visible
 from proctor.core.record import read_record
 from proctor.core.result import Member, TaskResult, WebUse
 from proctor.core.verdict import ControlSummary, Verdict
@@ -39,12 +41,12 @@ def show(
 
 def _show_run(store: RunStore, *, as_json: bool) -> None:
     config, results = store.config(), list(store.results())
+    log_unreadable([store])
     if as_json:
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
-    name = visible(f"{store.folder.parent.name}/{store.run_id}")
-    click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
+    click.echo(f"{visible(store.name)}: {config.mode.value}, {config.agent}, {config.created_at}")
     isolation = "" if config.isolation else " without isolation"
     web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
     click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
@@ -69,6 +71,10 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
     missing = f", {row.missing} not recorded yet" if row.missing > 0 else ""
     errors = plural(row.errors, "error")
     click.echo(f"\n{row.resolved} of {row.counted} resolved, {errors}, {row.skipped} skipped{missing}")
+    for status in (Status.ERROR, Status.SKIPPED):
+        reasons = {_trial_name(result): result.reason for result in results if result.status is status}
+        for line in reason_lines({name: reason for name, reason in reasons.items() if reason}):
+            click.echo(visible(f"{status.value}: {line}"))
     for note in (*control_notes([row]), *estimate_notes([row]), *web_notes([row])):
         click.echo(note)
 
@@ -135,9 +141,8 @@ def _web_line(web: WebUse) -> str:
 
 
 def _show_timeline(store: RunStore, result: TaskResult, *, as_json: bool) -> None:
-    attempt = result.attempts[-1]
-    file = store.folder / attempt.logs / TIMELINE_FILE
-    if not file.is_file():
+    file = store.folder / result.attempts[-1].logs / TIMELINE_FILE if result.attempts else None
+    if file is None or not file.is_file():
         raise UsageError(
             f"there is no timeline of {_trial_name(result)}", fix="only pods that started on their task have one"
         )

@@ -196,7 +196,7 @@ class RunTable:
     def _read_all(self) -> bool:
         """A run without a journal is read from its results."""
         self._rows = self._pending_rows()
-        for observation in self.store.results_as(Observation, skip_invalid=True):
+        for observation in self.store.results_as(Observation):
             self._rows[observation.task_id, observation.trial] = _finished_row(observation)
         self._rebuild()
         return True

@@ -1,0 +1,65 @@
+"""Logs what is running while nothing else is logged, so that minutes of building are not taken for a hang."""
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from proctor.cli.output import log
+
+_INTERVAL_SECONDS: Final = 30.0
+_CHECK_SECONDS: Final = 1.0
+
+
+class Heartbeat:
+    """Logs a description whenever nothing was logged for a while, for the length of a `with` block.
+
+    Args:
+        describe: says what is running; nothing is logged where that is nothing.
+        seconds: how long it may be silent.
+        write: where to.
+        clock: a monotonic one.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[], str],
+        *,
+        seconds: float = _INTERVAL_SECONDS,
+        write: Callable[[str], None] = log,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._describe = describe
+        self._seconds = seconds
+        self._write = write
+        self._clock = clock
+        self._last = clock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def logged(self) -> None:
+        """Something else was logged: the next sign of life can wait."""
+        self._last = self._clock()
+
+    def check(self) -> None:
+        """Log what is running, if it is time to."""
+        if self._clock() - self._last >= self._seconds:
+            self._last = self._clock()
+            text = self._describe()
+            if text:
+                self._write(text)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(min(_CHECK_SECONDS, self._seconds)):
+            self.check()

@@ -1,0 +1,90 @@
+"""What this machine must have for a run: git, environments that work, disk space, and programs in the environments."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider, EnvironmentRequirement, EnvironmentSpec, missing_in
+from proctor.core.errors import InfrastructureError, ProctorError
+from proctor.core.formatting import file_size
+from proctor.core.programs import find_program
+from proctor.core.task import Task
+
+MIN_FREE_BYTES: Final = 256_000_000
+
+
+async def check_machine(provider: EnvironmentProvider, folders: Iterable[Path]) -> None:
+    """See that this machine can run anything at all, and has space for it in these folders.
+
+    Raises:
+        InfrastructureError: it cannot; says why and what to do.
+    """
+    if find_program("git") is None:
+        raise InfrastructureError(
+            "git, which makes workspaces and submissions, is not on PATH",
+            fix="install git (Debian: apt-get install git)",
+        )
+    reason = await provider.unavailable_reason()
+    if reason is not None:
+        raise InfrastructureError(reason)
+    check_disk_space(folders)
+
+
+def check_disk_space(folders: Iterable[Path]) -> None:
+    """See that there is some space in every folder, or where it will be made.
+
+    Raises:
+        InfrastructureError: there is not; says where.
+    """
+    for folder in folders:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(there).free
+        if free < MIN_FREE_BYTES:
+            raise InfrastructureError(
+                f"the disk is full: {file_size(free)} are free, and a run needs {file_size(MIN_FREE_BYTES)}",
+                where=folder,
+                fix="free some space, or set PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR to folders elsewhere",
+            )
+
+
+async def unmet_requirements(
+    benchmark: Benchmark, tasks: Sequence[Task], provider: EnvironmentProvider, options: GradeOptions, *, pull: bool
+) -> dict[str, str]:
+    """The tasks whose environments lack something that they require, each with the reason.
+
+    One environment is started for all tasks that share it. Without `pull`, nothing is said about environments whose
+    image is not on this machine.
+
+    Raises:
+        RetryableError: the provider cannot be asked now.
+    """
+    groups: dict[bytes, tuple[EnvironmentSpec, dict[str, Sequence[EnvironmentRequirement]]]] = {}
+    for task in tasks:
+        required = benchmark.environment_requirements(task)
+        if required:
+            spec = msgspec.structs.replace(benchmark.environment_spec(task, options), labels={})
+            groups.setdefault(msgspec.json.encode(spec), (spec, {}))[1][task.id] = required
+    unmet: dict[str, str] = {}
+    for spec, by_task in groups.values():
+        if pull or await provider.is_available(spec):
+            unmet |= await _unmet_in(provider, spec, by_task)
+    return unmet
+
+
+async def _unmet_in(
+    provider: EnvironmentProvider, spec: EnvironmentSpec, by_task: dict[str, Sequence[EnvironmentRequirement]]
+) -> dict[str, str]:
+    distinct = list(dict.fromkeys(one for required in by_task.values() for one in required))
+    try:
+        async with await provider.start(spec) as environment:
+            missing = set(await missing_in(environment, distinct))
+    except ProctorError as error:
+        if error.retryable:
+            raise
+        return dict.fromkeys(by_task, error.sentence)  # no environment for them can be made
+    found = {task_id: [one for one in required if one in missing] for task_id, required in by_task.items()}
+    return {task_id: ones[0].missing_error().sentence for task_id, ones in found.items() if ones}

@@ -1,0 +1,31 @@
+"""The lines of tasks that are graded or validated."""
+
+import pytest
+
+from proctor.cli.task_counter import TaskCounter
+
+
+def test_every_task_is_a_line_with_its_reason_which_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with TaskCounter(4, quiet=False) as counter:
+        counter.done("a", "healthy")
+        counter.done("b", "NOT healthy", "b fails without a patch")
+        counter.done("c", "NOT healthy", "c fails without a patch")
+    assert str(counter) == "3 of 4 tasks"
+    assert capsys.readouterr().err.splitlines() == [
+        "[1/4] healthy     a",
+        "[2/4] NOT healthy b: b fails without a patch",
+        "[3/4] NOT healthy c: as for b",
+    ]
+    with TaskCounter(1, quiet=True) as quiet:
+        quiet.done("a", "healthy")
+    assert capsys.readouterr().err == ""
+
+
+def test_what_takes_long_is_described() -> None:
+    counter = TaskCounter(9, quiet=True)
+    assert counter._describe() == ""
+    for name in "abcde":
+        counter.started(name)
+    counter.done("a", "healthy")
+    assert counter._describe().startswith("1 of 9 tasks are done; running: b for 0.0s, c for 0.0s, d for")
+    assert counter._describe().endswith(", and 1 more")
