@@ -37,12 +37,12 @@ def dealt(tasks: list[TaskCounts]) -> float:
     ways = []
     for was, first, now, second in tasks:
         trials = [1] * (was + now) + [0] * (first + second - was - now)
-        hands = [set(hand) for hand in itertools.combinations(range(len(trials)), first)]
+        firsts = [set(chosen) for chosen in itertools.combinations(range(len(trials)), first)]
         ways.append(
             [
-                Fraction(sum(one for n, one in enumerate(trials) if n not in hand), second)
-                - Fraction(sum(trials[n] for n in hand), first)
-                for hand in hands
+                Fraction(sum(one for n, one in enumerate(trials) if n not in chosen), second)
+                - Fraction(sum(trials[n] for n in chosen), first)
+                for chosen in firsts
             ]
         )
     observed = abs(sum(Fraction(now, second) - Fraction(was, first) for was, first, now, second in tasks))
