@@ -7,7 +7,7 @@ import click
 from proctor.agents.h2 import TIMELINE_FILE, Timeline, render_timeline
 from proctor.cli.output import print_json, print_table
 from proctor.core.errors import UsageError
-from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, visible
+from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, timestamp, visible
 from proctor.core.record import read_record
 from proctor.core.result import Member, TaskResult, WebUse
 from proctor.core.verdict import ControlSummary, Verdict
@@ -44,7 +44,7 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
         return
     row = run_row(config, results)
     name = visible(f"{store.folder.parent.name}/{store.run_id}")
-    click.echo(f"{name}: {config.mode.value}, {config.agent}, {config.created_at}")
+    click.echo(f"{name}: {config.mode.value}, {config.agent}, {timestamp(config.created_at)}")
     isolation = "" if config.isolation else " without isolation"
     web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
     click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
