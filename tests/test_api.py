@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,46 @@ def test_what_is_exported_is_there_and_is_what_programs_and_plugins_need() -> No
 def test_what_cannot_be_meant_is_refused_before_anything_is_written(results: Path, options: Any, sentence: str) -> None:
     with pytest.raises(UsageError) as refused:
         proctor.run(SUITE, agent="nop", results=results, **options)
+    assert refused.value.sentence == sentence
+    assert not results.exists()
+
+
+class Unfinished(proctor.Agent):
+    """It has neither a name nor a way to solve anything."""
+
+
+WRONG: dict[str, Callable[[Any], object]] = {
+    "file must be a path, not 7": lambda _: proctor.sweep(7),  # type: ignore[arg-type]
+    "results must be a path, not 4": lambda _: proctor.run(SUITE, agent="nop", results=4),  # type: ignore[arg-type]
+    "results must be a path, not 5": lambda _: proctor.load_results("x", results=5),  # type: ignore[arg-type]
+    "predictions must be a Path, objects of the class Prediction, or 'oracle', not 5": (
+        lambda _: proctor.evaluate(SUITE, 5, limit=1)  # type: ignore[arg-type]
+    ),
+    "predictions must be a Path, objects of the class Prediction, or 'oracle', not {'a': 1}": (
+        lambda _: proctor.evaluate(SUITE, {"a": 1}, limit=1)  # type: ignore[arg-type]
+    ),
+    "on_trial_finished must be a function, not 1": (
+        lambda results: proctor.run(SUITE, agent="nop", results=results, on_trial_finished=1)  # type: ignore[arg-type]
+    ),
+    "on_evaluated must be a function, not 2": (
+        lambda _: proctor.evaluate(SUITE, "oracle", on_evaluated=2)  # type: ignore[call-overload, arg-type]
+    ),
+    "on_validated must be a function, not 3": (
+        lambda _: proctor.validate(SUITE, on_validated=3)  # type: ignore[call-overload, arg-type]
+    ),
+    "agent must be an object of the class Agent, or a subclass of it, not <class 'int'>": (
+        lambda results: proctor.run(SUITE, agent=int, results=results)  # type: ignore[arg-type]
+    ),
+    "the agent Unfinished lacks solve and name; see docs/plugins.md": (
+        lambda results: proctor.run(SUITE, agent=Unfinished, results=results)
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", WRONG)
+def test_a_value_of_a_wrong_type_is_one_sentence_and_nothing_is_written(results: Path, sentence: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        WRONG[sentence](results)
     assert refused.value.sentence == sentence
     assert not results.exists()
 

@@ -82,6 +82,28 @@ async def test_the_page_s_plugins_run_together_from_the_command_line(installed: 
     assert statuses == {"cube": "unresolved", "double": "unresolved", "square": "resolved"}
 
 
+async def test_the_agent_of_the_page_on_agents_runs_as_it_is_printed(installed: dict[str, str], tmp_path: Path) -> None:
+    await needs_bubblewrap()
+    page = (REPOSITORY / "docs/agents.md").read_text(encoding="utf-8")
+    ((name, code),) = re.findall(r"```python (\w+\.py)\n(.*?)```", page, re.DOTALL)
+    (tmp_path / name).write_text(code)
+    ran = subprocess.run(
+        [sys.executable, name], cwd=tmp_path, env=installed, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "core-mini/run-001: 0 of 1 resolved\n"), ran
+    (result,) = map(json.loads, _results(tmp_path / "results/core-mini/run-001"))
+    assert (result["cause"], result["attempts"][0]["detail"], result["metrics"]["steps"]) == ("empty", "it finished", 1)
+
+
+def test_the_page_on_agents_explains_every_attribute_that_says_what_an_agent_needs() -> None:
+    page = (REPOSITORY / "docs/agents.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| `(needs_\w+)` \| `(\w+)` \|", page, re.MULTILINE))
+    known = {name: str(value) for name, value in vars(proctor.Agent).items() if name.startswith("needs_")}
+    assert told == known
+    pages = "\n".join(file.read_text(encoding="utf-8") for file in REPOSITORY.glob("docs/**/*.md"))
+    assert set(re.findall(r"\bneeds_\w+", pages)) == set(known)
+
+
 async def test_objects_need_no_entry_point(plugins: Any) -> None:
     await needs_bubblewrap()
     benchmark, agent, provider = plugins

@@ -19,6 +19,7 @@ from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
+from proctor.core.formatting import truncate_line
 from proctor.core.options import OptionField, Scope, option_fields, read_options, resolve_aliases
 from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest
 from proctor.core.result import TaskResult
@@ -26,7 +27,7 @@ from proctor.core.run import Trial
 from proctor.core.sweep import Sweep
 from proctor.options import CommonOptions, EvaluateOptions, ResumeOptions, RunOptions, TrialCallback
 from proctor.results import find_run, find_sweep, summarise
-from proctor.runner.evaluation import open_evaluation
+from proctor.runner.evaluation import PredictionSource, open_evaluation
 from proctor.runner.observer import RunObserver
 from proctor.runner.session import RunResults, SessionHooks, SessionResult, run_session
 from proctor.runner.sweep import stored_sweep_outcome
@@ -132,7 +133,7 @@ async def sweep_async(file: str | Path, **options: Unpack[CommonOptions]) -> Swe
     hooks, values = _read(
         RunRequest, options, None, lambda field: field.option.scope is Scope.SESSION or field.option.resumable
     )
-    return _sweep_results(await run_session(read_sweep_file(Path(file)), hooks, values))
+    return _sweep_results(await run_session(read_sweep_file(_path("file", file)), hooks, values))
 
 
 async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
@@ -153,13 +154,13 @@ async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions])
     return _sweep_results(await run_session(store, hooks, values))
 
 
-def load_results(name: str | Path, *, results: Path | None = None) -> RunResults:
+def load_results(name: str | Path, *, results: str | Path | None = None) -> RunResults:
     """A run that was made before, finished or not.
 
     Raises:
         UsageError: there is no such run.
     """
-    store = find_run(str(name), root=results)
+    store = find_run(str(name), root=None if results is None else _path("results", results))
     config = store.config()
     summary = summarise(config, store.results())
     return RunResults(store.folder, config, summary, len(config.tasks) * config.trials - summary.tasks)
@@ -186,7 +187,7 @@ async def evaluate_async(
     hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
     async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
-        return await evaluation.report(predictions, on_evaluated or (lambda _: None))
+        return await evaluation.report(_predictions(predictions), _callback("on_evaluated", on_evaluated))
 
 
 async def validate_async(
@@ -205,7 +206,7 @@ async def validate_async(
     hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
     async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
-        return await evaluation.validate(on_validated or (lambda _: None))
+        return await evaluation.validate(_callback("on_validated", on_validated))
 
 
 def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -274,6 +275,7 @@ def _read(
         known |= {"agent", "runner"}
     given = resolve_aliases(record, options, {*known, "results", "on_trial_finished"})
     results, callback = given.pop("results", None), given.pop("on_trial_finished", None)
+    _callback("on_trial_finished", callback)
     objects: dict[str, Any] = {
         name: given.pop(name)
         for name in ("agent", "runner")
@@ -285,18 +287,51 @@ def _read(
     elif benchmark is not None:
         objects["benchmark"] = benchmark
     for name, value in objects.items():
-        if not isinstance(value, _OBJECTS[name]) and not (name == "agent" and isinstance(value, type)):
-            raise UsageError(f"{name} must be an object of the class {_OBJECTS[name].__name__}, not {value!r}")
+        _check_object(name, value)
     return (
         SessionHooks(
             benchmark=objects.get("benchmark"),
             agent=objects.get("agent"),
             provider=objects.get("runner"),
-            results=results,
+            results=None if results is None else _path("results", results),
             make_observer=lambda *_: RunObserver() if callback is None else _CallbackObserver(callback),
         ),
         values,
     )
+
+
+def _check_object(name: str, value: object) -> None:
+    """Refuse what is no object of its base class; an agent may be its class, too, and then must be a whole one."""
+    base = _OBJECTS[name]
+    if name == "agent" and isinstance(value, type) and issubclass(value, base):
+        missing = [*sorted(getattr(value, "__abstractmethods__", ())), *([] if hasattr(value, "name") else ["name"])]
+        if missing:
+            raise UsageError(f"the agent {value.__name__} lacks {' and '.join(missing)}", fix="see docs/plugins.md")
+    elif not isinstance(value, base):
+        also = ", or a subclass of it" if name == "agent" else ""
+        raise UsageError(f"{name} must be an object of the class {base.__name__}{also}, not {value!r}")
+
+
+def _path(name: str, value: object) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        raise UsageError(f"{name} must be a path, not {value!r}")
+    return Path(value)
+
+
+def _callback(name: str, function: Callable[..., None] | None) -> Callable[..., None]:
+    if function is not None and not callable(function):
+        raise UsageError(f"{name} must be a function, not {function!r}")
+    return function or (lambda *_: None)
+
+
+def _predictions(given: PredictionSource) -> PredictionSource:
+    if isinstance(given, str | Path):
+        return given
+    known = list(given) if isinstance(given, Iterable) else None
+    if known is None or not all(isinstance(one, Prediction) for one in known):
+        kinds = "a Path, objects of the class Prediction, or 'oracle'"
+        raise UsageError(f"predictions must be {kinds}, not {truncate_line(repr(given))}")
+    return known
 
 
 def _sweep_results(result: SessionResult) -> SweepResults:

@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import stats  # type: ignore[import-untyped]
 from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
 from proctor.analysis.significance import (
+    PairedSpread,
     exact_mcnemar,
     fisher_exact,
     format_p_value,
@@ -64,9 +66,9 @@ def test_of_no_p_values_there_is_nothing_to_correct() -> None:
 @pytest.mark.parametrize(("gained", "lost"), [(0.15, 0.05), (0.30, 0.20), (0.08, 0.01), (0.40, 0.10)])
 def test_so_many_tasks_show_the_difference_four_times_in_five(gained: float, lost: float) -> None:
     """The power of the exact test at that many tasks, summed over every number of flips and every split of them."""
-    tasks = tasks_needed(gained, lost)
+    tasks = tasks_needed(PairedSpread.of_flips(gained, lost))
     assert tasks is not None
-    assert tasks_needed(lost, gained) == tasks
+    assert tasks_needed(PairedSpread.of_flips(lost, gained)) == tasks
     share = gained / (gained + lost)
     flips = np.arange(1, tasks + 1)
     chance = stats.binom.pmf(flips, tasks, gained + lost)
@@ -82,34 +84,34 @@ def test_so_many_tasks_show_the_difference_four_times_in_five(gained: float, los
 
 def test_connors_formula_worked_by_hand() -> None:
     """(1.959964 · √0.375 + 1.281552 · √(0.375 - 0.125²))² / 0.125² = 3.874961 / 0.015625 = 247.9975."""
-    assert tasks_needed(0.25, 0.125, power=0.9) == 248
+    assert tasks_needed(PairedSpread.of_flips(0.25, 0.125), power=0.9) == 248
 
 
 def test_too_few_flips_show_nothing_however_one_sided() -> None:
     assert exact_mcnemar(5, 0) > 0.05 > exact_mcnemar(6, 0)
-    assert tasks_needed(1.0, 0.0) == 6
-    assert tasks_needed(0.5, 0.0) == 14
+    assert tasks_needed(PairedSpread.of_flips(1.0, 0.0)) == 6
+    assert tasks_needed(PairedSpread.of_flips(0.5, 0.0)) == 14
 
 
 def test_no_difference_takes_no_number_of_tasks() -> None:
-    assert tasks_needed(0.1, 0.1) is None
+    assert tasks_needed(PairedSpread.of_flips(0.1, 0.1)) is None
 
 
 @given(st.floats(0.05, 0.6), st.integers(50, 3000))
 def test_the_minimum_detectable_difference_needs_just_these_tasks(flips: float, tasks: int) -> None:
-    smallest = minimum_detectable_difference(flips, tasks)
+    spread = PairedSpread.of_flips(flips, 0.0)
+    smallest = minimum_detectable_difference(spread, tasks)
     if smallest is None:
-        assert (tasks_needed(flips, 0.0) or 0) > tasks
+        assert (tasks_needed(spread) or 0) > tasks
         return
-    needed = tasks_needed((flips + smallest) / 2, (flips - smallest) / 2)
+    needed = tasks_needed(replace(spread, mean=smallest))
     assert needed is not None
     assert needed <= tasks
-    less = smallest * 0.97
-    assert (tasks_needed((flips + less) / 2, (flips - less) / 2) or 0) > tasks * 0.99
+    assert (tasks_needed(replace(spread, mean=smallest * 0.97)) or 0) > tasks * 0.99
 
 
 def test_without_flips_nothing_is_detectable() -> None:
-    assert minimum_detectable_difference(0.0, 100) is None
+    assert minimum_detectable_difference(PairedSpread.of_flips(0.0, 0.0), 100) is None
 
 
 @pytest.mark.parametrize(

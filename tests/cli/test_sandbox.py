@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,7 +63,9 @@ def test_create_and_list(proctor: Proctor) -> None:
     heading, row = proctor("list").stdout.splitlines()
     assert heading.split() == ["NAME", "PRESET", "AUTH", "AGENTS", "CREATED"]
     assert row.split()[:4] == ["b1", "opus", "none", "0"]
-    time.strptime(" ".join(row.split()[4:]), "%Y-%m-%d %H:%M")
+    *moment, zone = row.split()[4:]
+    time.strptime(" ".join(moment), "%Y-%m-%d %H:%M")
+    assert zone == "UTC" or re.fullmatch(r"[+-]\d\d:\d\d", zone)
 
 
 def test_list_as_json(proctor: Proctor) -> None:

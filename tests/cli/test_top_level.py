@@ -10,6 +10,8 @@ import pytest
 from proctor.cli import COMMANDS
 from proctor.cli.dispatch import dispatch
 from proctor.cli.schema import schema_names
+from proctor.results import new_run
+from stored_runs import finish, store_trial
 
 
 def proctor(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -91,6 +93,54 @@ def test_output_that_cannot_be_written_is_one_sentence() -> None:
         ["bash", "-c", f"{sys.executable} -m proctor schema >/dev/full"], capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (12, "proctor: No space left on device\n")
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+@pytest.mark.parametrize("errors", ["", "2>/dev/full"])
+def test_a_page_that_cannot_be_written_is_one_sentence_too(option: str, errors: str) -> None:
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m proctor {option} >/dev/full {errors}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (12, "" if errors else "proctor: No space left on device\n")
+
+
+@pytest.mark.parametrize("module", ["click", "msgspec"])
+def test_ctrl_c_while_modules_are_imported_is_one_sentence(tmp_path: Path, module: str) -> None:
+    """The module is one that interrupts its importer, as a terminal does."""
+    (tmp_path / f"{module}.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "proctor", "doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "proctor: interrupted\n")
+
+
+def test_in_an_ascii_locale_paths_and_names_are_what_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "größe"
+    store = new_run("toy", root=folder / "results")
+    store_trial(store, "tâche", logs=False)
+    finish(store)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    env |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "proctor", "bench", *arguments]
+        done = subprocess.run(command, capture_output=True, check=False, cwd=folder, env=env)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    sentence = f"proctor: {folder}/results: there are no runs of 'naïve'; make one with `proctor bench run`\n"
+    assert run("report", "naïve") == (2, "", sentence)
+    code, shown, errors = run("show", "toy/run-001")
+    assert (code, errors) == (0, "")
+    assert "\ntâche   resolved   solved" in shown
 
 
 def test_schema_prints_what_is_shipped() -> None:

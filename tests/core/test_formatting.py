@@ -97,7 +97,11 @@ def test_a_share_has_one_decimal_everywhere() -> None:
 
 
 def test_a_moment_is_shown_to_the_second_and_other_text_as_it_is() -> None:
-    assert timestamp("2026-01-02T03:04:05.678+00:00") == "2026-01-02 03:04:05"
+    assert timestamp("2026-01-02T03:04:05.678+00:00") == "2026-01-02 03:04:05 UTC"
+    assert timestamp("2026-01-02T03:04:05Z", seconds=False) == "2026-01-02 03:04 UTC"
+    assert timestamp("2026-01-02T03:04:05+05:30") == "2026-01-02 03:04:05 +05:30"
+    assert timestamp("2026-01-02T03:04:05-03:00", seconds=False) == "2026-01-02 03:04 -03:00"
+    assert timestamp("2026-01-02T03:04:05") == "2026-01-02 03:04:05"
     assert timestamp("yesterday") == "yesterday"
 
 

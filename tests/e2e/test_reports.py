@@ -54,7 +54,7 @@ async def test_runs_are_reported_shown_and_compared(cli_world: CliWorld) -> None
 
     compared = await cli_world.run("bench", "compare", "toy/run-001", "toy/run-002")
     assert compared.stdout.splitlines()[-1] == (
-        "run-002 is worse than run-001 (0 gained, 7 lost of 7 common tasks; p = 0.016)."
+        "run-002 is worse than run-001 (0 gained, 7 lost of 7 common tasks; p = 0.016, McNemar's exact test)."
     )
     assert compared.stdout.count("   lost   run-002") == 7
     assert compared.stderr == ""

@@ -18,6 +18,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.result import estimated_cost
 from proctor.gateway import load_recording
 from proctor.results import SweepStore, find_sweep
+from terminal import on_terminal
 from toy_provider import ANSWER_USD, MODEL, ToyProvider, toy_provider
 
 AGENT = shlex.join([str(PYTHON), "-I", "-S", str(STANDINS / "toy_agent.py")])
@@ -120,6 +121,18 @@ async def test_on_a_terminal_one_is_asked(cli_world: CliWorld, answer: str, code
     assert words in errors.decode()
     assert "cost at most: nothing: no model is used" in errors.decode()
     assert (find_sweep("toy/sweep-001", root=cli_world.results) is not None) == (answer == "y")
+
+
+async def test_the_comparison_fits_the_terminal(cli_world: CliWorld) -> None:
+    (cli_world.folder / "two.toml").write_text(
+        'benchmark = "toy"\nisolation = false\n[grid]\nagent = ["nop", "oracle"]\n'
+    )
+    command = [sys.executable, "-m", "proctor", "bench", "sweep", "two.toml", "--yes", "--quiet"]
+    code, lines = await asyncio.to_thread(on_terminal, command, width=60, env=cli_world.env, cwd=cli_world.folder)
+    assert (code, lines[0]) == (0, "two: toy, 2 configurations")
+    assert max(map(len, lines)) <= 60
+    headings = " ".join(line for line in lines if line.startswith("Configuration"))
+    assert all(heading in headings for heading in ("Run ID", "Resolved", "Avg Cost", "Difference", "Rule"))
 
 
 async def test_one_budget_holds_for_all_runs_and_can_be_raised(cli_world: CliWorld) -> None:

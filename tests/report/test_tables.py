@@ -28,6 +28,17 @@ def test_columns_that_do_not_fit_go_below_beside_the_first(width: int) -> None:
         assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [60, 33, 20])
+def test_cells_are_folded_where_two_columns_do_not_fit(width: int) -> None:
+    text = as_text(
+        Table(title="A title of " + "many words " * 5, headings=("Task", "Run"), rows=(("t" * 50, "r" * 30),)),
+        width=width,
+    )
+    assert max(map(len, text.splitlines())) <= width
+    assert (text.count("t" * 8), text.count("-") > 8) == (text.count("t" * 8) or 1, True)
+    assert text.count("t") - text.count("title") * 2 == 50
+
+
 def test_sentences_are_folded_between_words_and_only_for_a_terminal() -> None:
     sentence = "run-002 is better than run-001 by a good deal"
     document = Document(title="x", sections=(Section(sentences=(sentence,)),), summary=(sentence,))

@@ -130,19 +130,43 @@ async def test_what_another_try_cannot_fix_is_not_tried_again(toys: Toys) -> Non
     assert toys.outcomes()["toy-0002"] == ("error", "invalid_task", 1)
 
 
-async def test_a_plugins_mistake_costs_its_task_and_leaves_a_traceback(toys: Toys) -> None:
-    toys.benchmark = Trap(prepare=[KeyError("oops")] * 9)
+MISTAKES = [KeyError("oops"), FileNotFoundError(errno.ENOENT, "No such file or directory", "oops")]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("stage", ["prepare", "collect"])
+async def test_a_plugins_mistake_costs_its_task_one_attempt_and_leaves_a_traceback(
+    toys: Toys, stage: str, mistake: Exception
+) -> None:
+    if stage == "collect" and isinstance(mistake, OSError):
+        pytest.skip("what the agent left is not there: its own failure")
+    toys.benchmark = Trap(**{stage: [mistake] * 9})
     ended = await toys.run(agent="oracle")
     assert (ended.summary.resolved, ended.summary.errors) == (2, 1)
-    attempts = toys.store.result("toy-0002").attempts
-    assert "internal error: KeyError: 'oops' (see crash.log)" in attempts[0].detail
-    assert "Traceback" in (toys.store.folder / attempts[0].logs / "crash.log").read_text()
+    assert toys.outcomes()["toy-0002"] == ("error", "internal_error", 1)
+    (attempt,) = toys.store.result("toy-0002").attempts
+    assert attempt.detail == f"internal error: {type(mistake).__name__}: {mistake} (see crash.log)"
+    crash = (toys.store.folder / attempt.logs / "crash.log").read_text()
+    assert crash.startswith("Traceback")
+    assert "in _spring" in crash
 
 
-async def test_a_graders_mistake_is_no_verdict_on_the_answer(toys: Toys) -> None:
-    toys.benchmark = Trap(grade=[ZeroDivisionError("in the grader")] * 9)
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: type(one).__name__)
+async def test_a_graders_mistake_is_no_verdict_on_the_answer_is_made_once_and_leaves_a_traceback(
+    toys: Toys, mistake: Exception
+) -> None:
+    toys.benchmark = trap = Trap(grade=[mistake] * 9)
     await toys.run(agent="oracle")
-    assert toys.outcomes()["toy-0002"] == ("error", "grader_failed", 1)
+    assert toys.outcomes()["toy-0002"] == ("error", "internal_error", 1)
+    assert trap.calls.count("grade toy-0002") == 1
+    assert "in _spring" in (toys.store.logs("toy-0002", 1, 1) / "grading/crash.log").read_text()
+
+
+async def test_what_the_system_refuses_for_now_is_tried_again_and_leaves_a_traceback(toys: Toys) -> None:
+    toys.benchmark = Trap(prepare=[OSError(errno.EIO, "disk")])
+    await toys.run(agent="oracle")
+    assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 2)
+    assert "in _spring" in (toys.store.logs("toy-0002", 1, 1) / "crash.log").read_text()
 
 
 async def test_grading_that_failed_is_tried_again_in_a_place_of_its_own(toys: Toys) -> None:

@@ -7,8 +7,8 @@ from typing import Final
 from proctor.analysis.bootstrap import rate_interval
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
-from proctor.analysis.paired import counted_by_task, majority_resolved
-from proctor.analysis.significance import SIGNIFICANCE_LEVEL, exact_mcnemar, fisher_exact, format_p_value, holm
+from proctor.analysis.paired import counted_by_task, majority_resolved, paired_test
+from proctor.analysis.significance import SIGNIFICANCE_LEVEL, fisher_exact, format_p_value, holm
 from proctor.core.record import Record
 
 ValueOf = Callable[[str], str | tuple[str, ...] | None]  # the value of a field for a task
@@ -25,7 +25,7 @@ class Group(Record):
         rate: of the first run, or of the only one; `second`: of the second.
         difference: the second rate less the first, with its bootstrap interval.
         p_value: of one run: that this group's rate is that of all other tasks (Fisher, exact); of two: that they do
-            not differ on these tasks (McNemar, exact). `adjusted_p`: after Holm's correction over the groups.
+            not differ on these tasks (as in a comparison). `adjusted_p`: after Holm's correction over the groups.
     """
 
     value: str
@@ -42,6 +42,11 @@ class Group(Record):
     def significant(self) -> bool:
         """More than chance, corrected for the number of groups."""
         return self.adjusted_p < SIGNIFICANCE_LEVEL
+
+    @property
+    def direction(self) -> str:
+        """Of two runs: what the second is."""
+        return "better" if self.difference and self.difference.value > 0 else "worse"
 
 
 class Breakdown(Record):
@@ -71,10 +76,7 @@ class Breakdown(Record):
             return f"By {self.field}, more than chance: {groups}."
         if not shown:
             return f"By {self.field}, {self.runs[1]} differs from {self.runs[0]} in no group by more than chance."
-        changes = [
-            f"{'better' if one.gained > one.lost else 'worse'} on {one.value} ({format_p_value(one.adjusted_p)})"
-            for one in shown
-        ]
+        changes = [f"{one.direction} on {one.value} ({format_p_value(one.adjusted_p)})" for one in shown]
         return f"By {self.field}, {self.runs[1]} is {', '.join(changes)}."
 
     def _side(self, group: Group) -> str:
@@ -134,13 +136,12 @@ def _compared_groups(
     second: Mapping[str, Sequence[Observation]],
     value_of: ValueOf,
 ) -> tuple[Group, ...]:
-    was, now = ({task: majority_resolved(trials) for task, trials in run.items()} for run in (first, second))
     groups = _grouped(first.keys() & second.keys(), value_of)
-    flips = [
-        (sum(now[task] and not was[task] for task in members), sum(was[task] and not now[task] for task in members))
+    tests = [
+        paired_test({task: first[task] for task in members}, {task: second[task] for task in members})
         for members in groups.values()
     ]
-    p_values = [exact_mcnemar(*flip) for flip in flips]
+    adjusted = holm([test.p_value for test in tests])
     return tuple(
         Group(
             value=value,
@@ -150,14 +151,12 @@ def _compared_groups(
             difference=rate_interval(
                 [_resolved_fraction(second[task]) - _resolved_fraction(first[task]) for task in members]
             ),
-            gained=gained,
-            lost=lost,
-            p_value=p_value,
-            adjusted_p=adjusted,
+            gained=test.gained,
+            lost=test.lost,
+            p_value=test.p_value,
+            adjusted_p=adjusted_p,
         )
-        for (value, members), (gained, lost), p_value, adjusted in zip(
-            groups.items(), flips, p_values, holm(p_values), strict=True
-        )
+        for (value, members), test, adjusted_p in zip(groups.items(), tests, adjusted, strict=True)
     )
 
 

@@ -1,7 +1,7 @@
 """A rule that a comparison must meet, for use in a pipeline or a sweep.
 
     rule    = clause {"," clause}                                   all of them must hold
-    clause  = "better" | "not worse"                                what the exact paired test can show
+    clause  = "better" | "not worse"                                what the paired test can show
             | "better by" share | "not worse by" share              where the interval of the difference in rate ends
             | measure operator bound                                such as  rate >= 30%   cost ratio <= 1.2   p < 0.01
 

@@ -1,15 +1,17 @@
 """Two runs on the same tasks: which tasks flipped, how cost and time changed, and whether it is more than chance."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
 from proctor.analysis.bootstrap import RESAMPLES, mean_interval, rate_interval, ratio_interval
 from proctor.analysis.intervals import Estimate, clustered_rate
 from proctor.analysis.observation import Observation
+from proctor.analysis.permutation import paired_permutation
 from proctor.analysis.significance import (
     SIGNIFICANCE_LEVEL,
+    PairedSpread,
     exact_mcnemar,
     format_p_value,
     holm,
@@ -17,10 +19,16 @@ from proctor.analysis.significance import (
     tasks_needed,
 )
 from proctor.core.causes import Status
-from proctor.core.formatting import plural
+from proctor.core.formatting import percent, plural
 from proctor.core.record import Record
 
 Flip = Literal["gained", "lost", "both", "neither"]
+TestMethod = Literal["mcnemar", "permutation"]
+
+_METHOD_NAMES: Final[dict[TestMethod, str]] = {
+    "mcnemar": "McNemar's exact test",
+    "permutation": "paired permutation test on per-task rates",
+}
 
 
 class CountedTrial(Protocol):
@@ -62,12 +70,56 @@ class MetricChange(Record):
     ratio_high: float | None = None
 
 
+class PairedTest(Record):
+    """The test of the difference of two runs on their common tasks.
+
+    Attributes:
+        gained: how many tasks only the second run resolved in most of its trials; `lost`: only the first.
+        rates: the mean over common tasks of each run's rate.
+        method: McNemar's exact test where every common task has one trial in each run, else the paired permutation
+            test on per-task rates.
+    """
+
+    common: int
+    gained: int
+    lost: int
+    rates: tuple[float, float]
+    spread: PairedSpread
+    method: TestMethod
+    p_value: float
+
+    def sentence(self, names: Sequence[str], *, adjusted_p: float | None = None, needed: int | None = None) -> str:
+        """What the test shows of two runs with these names."""
+        first, second = names
+        if not self.common:
+            return f"{first} and {second} have no graded task in common."
+        adjusted = self.p_value if adjusted_p is None else adjusted_p
+        p_text = format_p_value(self.p_value)
+        if format_p_value(adjusted) != p_text:
+            p_text += f", {format_p_value(adjusted).removeprefix('p = ')} after correction"
+        why = f"({self._counts}; {p_text}, {_METHOD_NAMES[self.method]})"
+        direction = "better" if self.spread.mean > 0 else "worse"
+        if adjusted < SIGNIFICANCE_LEVEL:
+            return f"{second} is {direction} than {first} {why}."
+        more = "" if needed is None else f" One this large takes about {needed:,} tasks."
+        if self.p_value < SIGNIFICANCE_LEVEL:
+            return f"{second} would be {direction} than {first}, but among so many runs that may be chance {why}.{more}"
+        return f"No difference between {first} and {second} that these data can show {why}.{more}"
+
+    @property
+    def _counts(self) -> str:
+        tasks = plural(self.common, "common task")
+        if self.method == "mcnemar":
+            return f"{self.gained} gained, {self.lost} lost of {tasks}"
+        return f"a mean rate of {percent(self.rates[1])} against {percent(self.rates[0])} on {tasks}"
+
+
 class Comparison(Record):
     """A comparison on common tasks. A task with several trials counts as resolved when most of them are.
 
     Attributes:
         gained: tasks that only the second run resolved; `lost`: only the first.
-        p_value: of the exact two-sided McNemar test: how likely so uneven a split of the flips is by chance alone.
+        method: the test; `p_value`: two-sided, how likely so large a difference is by chance alone.
         adjusted_p: the same after Holm's correction, where several comparisons were made at once.
         rate: over all trials, not the majority of each task's.
         cost: None where a price is unknown; `seconds`: None where a run has no times.
@@ -82,11 +134,13 @@ class Comparison(Record):
     neither: int
     gained: tuple[str, ...]
     lost: tuple[str, ...]
+    method: TestMethod
     p_value: float
     adjusted_p: float
     rate: MetricChange | None
     cost: MetricChange | None
     seconds: MetricChange | None
+    spread: PairedSpread
     tasks_needed: int | None
     minimum_detectable_difference: float | None
 
@@ -95,42 +149,21 @@ class Comparison(Record):
         """1: the second run is better; -1: worse; 0: no difference that these data can show."""
         if self.adjusted_p >= SIGNIFICANCE_LEVEL:
             return 0
-        return 1 if len(self.gained) > len(self.lost) else -1
+        return 1 if self.spread.mean > 0 else -1
 
     @property
     def sentence(self) -> str:
         """What the data show."""
-        return comparison_sentence(
-            (self.first.run, self.second.run),
-            (len(self.gained), len(self.lost), self.common),
+        test = PairedTest(
+            common=self.common,
+            gained=len(self.gained),
+            lost=len(self.lost),
+            rates=(self.rate.first, self.rate.second) if self.rate else (0.0, 0.0),
+            spread=self.spread,
+            method=self.method,
             p_value=self.p_value,
-            adjusted_p=self.adjusted_p,
-            needed=self.tasks_needed,
         )
-
-
-def comparison_sentence(
-    names: Sequence[str],
-    counts: tuple[int, int, int],
-    *,
-    p_value: float,
-    adjusted_p: float | None = None,
-    needed: int | None = None,
-) -> str:
-    """What a comparison shows, from its counts of gained, lost and common tasks."""
-    first, second = names
-    gained, lost, common = counts
-    if common == 0:
-        return f"{first} and {second} have no graded task in common."
-    adjusted = p_value if adjusted_p is None else adjusted_p
-    p_text = format_p_value(p_value)
-    if format_p_value(adjusted) != p_text:
-        p_text += f", {format_p_value(adjusted).removeprefix('p = ')} after correction"
-    flips = f"{gained} gained, {lost} lost of {plural(common, 'common task')}; {p_text}"
-    if adjusted >= SIGNIFICANCE_LEVEL:
-        more = "" if needed is None else f" One this large takes about {needed:,} tasks."
-        return f"No difference between {first} and {second} that these data can show ({flips}).{more}"
-    return f"{second} is {'better' if gained > lost else 'worse'} than {first} ({flips})."
+        return test.sentence((self.first.run, self.second.run), adjusted_p=self.adjusted_p, needed=self.tasks_needed)
 
 
 def compare(
@@ -148,7 +181,7 @@ def compare(
     gained = tuple(task for task, flip in flips.items() if flip == "gained")
     lost = tuple(task for task, flip in flips.items() if flip == "lost")
     both = sum(flip == "both" for flip in flips.values())
-    p_value = exact_mcnemar(len(gained), len(lost))
+    test = paired_test(one, other)
     rates = [[[float(trial.resolved) for trial in run[task]] for task in common] for run in (one, other)]
     costs = [[_mean([trial.cost_usd for trial in run[task]]) for task in common] for run in (one, other)]
     times = [[_mean([trial.agent_seconds for trial in run[task]]) for task in common] for run in (one, other)]
@@ -160,16 +193,16 @@ def compare(
         neither=len(common) - both - len(gained) - len(lost),
         gained=gained,
         lost=lost,
-        p_value=p_value,
-        adjusted_p=p_value,
+        method=test.method,
+        p_value=test.p_value,
+        adjusted_p=test.p_value,
         rate=_change([_mean(task) for task in rates[0]], [_mean(task) for task in rates[1]], resamples, bounded=True),
         cost=_change(costs[0], costs[1], resamples),
         # No trial takes no time: a run whose times are all 0 does not know them.
         seconds=_change(times[0], times[1], resamples) if any(times[0]) and any(times[1]) else None,
-        tasks_needed=tasks_needed(*_flip_fractions(gained, lost, len(common))),
-        minimum_detectable_difference=minimum_detectable_difference(
-            sum(_flip_fractions(gained, lost, len(common))), len(common)
-        ),
+        spread=test.spread,
+        tasks_needed=tasks_needed(test.spread),
+        minimum_detectable_difference=minimum_detectable_difference(test.spread, len(common)),
     )
 
 
@@ -185,10 +218,8 @@ def adjust_p_values(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]
         msgspec.structs.replace(
             one,
             adjusted_p=p_value,
-            tasks_needed=tasks_needed(*_flip_fractions(one.gained, one.lost, one.common), significance=severity),
-            minimum_detectable_difference=minimum_detectable_difference(
-                sum(_flip_fractions(one.gained, one.lost, one.common)), one.common, significance=severity
-            ),
+            tasks_needed=tasks_needed(one.spread, significance=severity),
+            minimum_detectable_difference=minimum_detectable_difference(one.spread, one.common, significance=severity),
         )
         for one, p_value in zip(comparisons, adjusted, strict=True)
     )
@@ -201,6 +232,31 @@ def counted_by_task(trials: Iterable[T]) -> dict[str, list[T]]:
         if trial.counted:
             found.setdefault(trial.task_id, []).append(trial)
     return found
+
+
+def paired_test(
+    first: Mapping[str, Sequence[CountedTrial]], second: Mapping[str, Sequence[CountedTrial]]
+) -> PairedTest:
+    """Test the difference of two runs, from the counted trials of each task; other than common tasks are left out."""
+    common = sorted(first.keys() & second.keys())
+    counts = [(*_resolved_of(first[task]), *_resolved_of(second[task])) for task in common]
+    flips = list(flips_by_task(first, second).values())
+    gained, lost = flips.count("gained"), flips.count("lost")
+    single = all(before == after == 1 for _, before, _, after in counts)
+    rates = [(was / before, now / after) for was, before, now, after in counts]
+    return PairedTest(
+        common=len(common),
+        gained=gained,
+        lost=lost,
+        rates=(_mean([one for one, _ in rates]) or 0.0, _mean([other for _, other in rates]) or 0.0),
+        spread=PairedSpread.of([other - one for one, other in rates]),
+        method="mcnemar" if single else "permutation",
+        p_value=exact_mcnemar(gained, lost) if single else paired_permutation(counts),
+    )
+
+
+def _resolved_of(trials: Sequence[CountedTrial]) -> tuple[int, int]:
+    return sum(trial.resolved for trial in trials), len(trials)
 
 
 def flips_by_task(
@@ -217,10 +273,6 @@ def flips_by_task(
         task: names[majority_resolved(first[task]), majority_resolved(second[task])]
         for task in sorted(first.keys() & second.keys())
     }
-
-
-def _flip_fractions(gained: Sequence[str], lost: Sequence[str], common: int) -> tuple[float, float]:
-    return len(gained) / max(common, 1), len(lost) / max(common, 1)
 
 
 def majority_resolved(trials: Sequence[CountedTrial]) -> bool:

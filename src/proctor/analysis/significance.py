@@ -5,8 +5,13 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Final
 
+from msgspec.structs import replace
+
+from proctor.core.record import Record
+
 SIGNIFICANCE_LEVEL: Final = 0.05
 POWER: Final = 0.8
+_ROUNDING_ERROR: Final = 1e-12  # a mean below this is rounding
 _SMALLEST_SHOWN: Final = 0.001  # a smaller p-value is shown as p < 0.001
 
 
@@ -60,37 +65,69 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def tasks_needed(
-    gained: float, lost: float, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER
-) -> int | None:
-    """How many common tasks it takes to see a difference, if these shares of the tasks flip; None for no difference.
+class PairedSpread(Record):
+    """The differences of two runs' rates, one (-1 to 1) per task, as far as power depends on them.
 
-        n = (z_{1-a/2}·√(g + l) + z_{power}·√(g + l - (g - l)²))² / (g - l)²
+    Attributes:
+        mean_square: their mean square; with one trial of each task, the share of the tasks that flip.
+        differing: the share of the tasks that differ at all.
+    """
+
+    mean: float
+    mean_square: float
+    differing: float
+
+    @classmethod
+    def of(cls, differences: Sequence[float]) -> "PairedSpread":
+        """That of these differences; without any there is no difference."""
+        number = max(1, len(differences))
+        return cls(
+            mean=math.fsum(differences) / number,
+            mean_square=math.fsum(one * one for one in differences) / number,
+            differing=sum(one != 0 for one in differences) / number,
+        )
+
+    @classmethod
+    def of_flips(cls, gained: float, lost: float) -> "PairedSpread":
+        """One trial of each task, if these shares of the tasks flip."""
+        return cls(mean=gained - lost, mean_square=gained + lost, differing=gained + lost)
+
+
+def tasks_needed(spread: PairedSpread, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER) -> int | None:
+    """How many common tasks it takes to see the mean of such differences; None for no difference.
+
+        n = (z_{1-a/2}·√q + z_{power}·√(q - m²))² / m²,   m the mean, q the mean square
 
     R. J. Connor, "Sample Size for Testing Differences in Proportions for the Paired-Sample Design", Biometrics 43
-    (1987). It is an approximation for many tasks; at least as many must flip as the exact test needs to show anything.
+    (1987), whose q is the share of the tasks that flip. It is an approximation for many tasks; at least as many must
+    differ as the exact test needs to show anything.
     """
-    difference, flips = gained - lost, gained + lost
-    if not difference:
+    if abs(spread.mean) < _ROUNDING_ERROR:
         return None
     normal = NormalDist()
-    reach = normal.inv_cdf(1 - significance / 2) * math.sqrt(flips)
-    reach += normal.inv_cdf(power) * math.sqrt(max(0.0, flips - difference * difference))
-    fewest_flips = math.floor(math.log2(2 / significance)) + 1
-    return max(math.ceil(reach * reach / (difference * difference)), math.ceil(fewest_flips / flips))
+    mean_squared = spread.mean * spread.mean
+    reach = normal.inv_cdf(1 - significance / 2) * math.sqrt(spread.mean_square)
+    reach += normal.inv_cdf(power) * math.sqrt(max(0.0, spread.mean_square - mean_squared))
+    fewest = math.floor(math.log2(2 / significance)) + 1
+    return max(math.ceil(reach * reach / mean_squared), math.ceil(fewest / spread.differing))
 
 
 def minimum_detectable_difference(
-    flips: float, tasks: int, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER
+    spread: PairedSpread, tasks: int, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER
 ) -> float | None:
-    """The smallest difference in rate that this many tasks show if this share of them flips; None if they show none."""
-    if not 0 < flips <= 1:
+    """The smallest mean that this many tasks show if they differ this much; None if they show none."""
+    if not spread.mean_square:
         return None
-    low, high = 0.0, flips
-    if (tasks_needed(flips, 0.0, significance=significance, power=power) or 0) > tasks:
+    # No mean is larger: all differences have one sign and one size (Cauchy and Schwarz).
+    low, high = 0.0, math.sqrt(spread.mean_square * spread.differing)
+
+    def needed(mean: float) -> int | None:
+        return tasks_needed(replace(spread, mean=mean), significance=significance, power=power)
+
+    if (needed(high) or 0) > tasks:
         return None
     for _ in range(50):
         middle = (low + high) / 2
-        needed = tasks_needed((flips + middle) / 2, (flips - middle) / 2, significance=significance, power=power)
-        low, high = (low, middle) if needed is not None and needed <= tasks else (middle, high)
+        number = needed(middle)
+        low, high = (low, middle) if number is not None and number <= tasks else (middle, high)
     return high

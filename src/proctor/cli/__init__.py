@@ -8,6 +8,8 @@ import os
 import sys
 from typing import Final
 
+_INFRASTRUCTURE: Final = 12
+_INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "bench": ("proctor.cli.bench", "Benchmarks, their tasks, and what agents make of them."),
     "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to fix it."),
@@ -42,19 +44,65 @@ Proctor.
 
 def main() -> None:
     """The console script."""
-    _open_streams()
-    arguments = sys.argv[1:]
-    if not arguments or arguments[0] in {"--help", "-h", "help"}:
-        sys.stdout.write(help_text())
-        return
-    if arguments[0] == "--version":
-        from proctor import __version__  # noqa: PLC0415 - a command pays only for what it uses
+    try:
+        _use_utf8()
+        _open_streams()
+        arguments = sys.argv[1:]
+        if not arguments or arguments[0] in {"--help", "-h", "help"}:
+            code = _print_page(help_text())
+        elif arguments[0] == "--version":
+            from proctor import __version__  # noqa: PLC0415 - a command pays only for what it uses
 
-        sys.stdout.write(f"proctor {__version__}\n")
-        return
-    from proctor.cli.dispatch import dispatch  # noqa: PLC0415 - likewise
+            code = _print_page(f"proctor {__version__}\n")
+        else:
+            from proctor.cli.dispatch import dispatch  # noqa: PLC0415 - likewise
 
-    sys.exit(dispatch(arguments))
+            code = dispatch(arguments)
+    except KeyboardInterrupt:
+        # During imports: `dispatch` says so of everything later.
+        _ignore_interrupts()
+        _complain("interrupted")
+        code = _INTERRUPTED
+    sys.exit(code)
+
+
+def _print_page(text: str) -> int:
+    """Print a text without what commands need; the exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would write the rest when it ends, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        _complain(error.strerror or "cannot write")
+        return _INFRASTRUCTURE
+    return 0
+
+
+def _complain(sentence: str) -> None:
+    try:
+        sys.stderr.write(f"proctor: {sentence}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody is left to be told; the exit code says it
+
+
+def _ignore_interrupts() -> None:
+    """What is left to do takes a moment; a second Ctrl-C must not end it with a traceback."""
+    import signal  # noqa: PLC0415 - likewise
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _use_utf8() -> None:
+    """Start anew in UTF-8 mode where the locale makes Python read file names, and print, in another encoding.
+
+    Records and their files are UTF-8 in any locale.
+    """
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - the same program
 
 
 def _open_streams() -> None:

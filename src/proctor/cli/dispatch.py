@@ -41,6 +41,7 @@ def dispatch(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the last fence: a traceback must not reach a user
         code = _report_error(error)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one must not end this with a traceback
         code = _print_error("interrupted", INTERRUPTED)
     try:
         sys.stdout.flush()

@@ -4,14 +4,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
-from proctor.core.formatting import align_columns, one_line, visible
+from proctor.core.formatting import align_columns, column_blocks, column_widths, one_line, visible
 
 if TYPE_CHECKING:
     from proctor.core.record import Versioned
+
+
+_LEAST_COLUMN: Final = 14  # cells are not folded to less than this while columns can go below
 
 
 def print_json(value: "Versioned | Sequence[Versioned]") -> None:
@@ -22,9 +25,27 @@ def print_json(value: "Versioned | Sequence[Versioned]") -> None:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> None:
-    """Print aligned columns on stdout; on stderr, where they say something about progress."""
-    for line in align_columns([headings, *([one_line(cell) for cell in row] for row in rows)]):
-        click.echo(line, err=err)
+    """Print aligned columns on stdout; on stderr, where they say something about progress.
+
+    Where a terminal is too narrow, long cells are folded, and then columns follow below, beside the first again.
+    """
+    cells = [headings, *([one_line(cell) for cell in row] for row in rows)]
+    width = terminal_width(sys.stderr if err else sys.stdout)
+    least = [min(size, _LEAST_COLUMN) for size in column_widths(cells)]
+    for number, columns in enumerate(column_blocks(least, width)):
+        lines = align_columns([[row[column] for column in columns] for row in cells], width=width)
+        for line in ("", *lines) if number else lines:
+            click.echo(line, err=err)
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The width of the terminal; None for a file or a pipe, which get every table in one piece."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
+        return None
+    import shutil  # noqa: PLC0415 - for a terminal only
+
+    return shutil.get_terminal_size().columns
 
 
 def _write_to_stderr(line: str) -> None:

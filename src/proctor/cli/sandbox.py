@@ -11,6 +11,7 @@ import click
 
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.core.formatting import timestamp
 from proctor.sandboxes import Sandboxes
 
 NOT_FOUND = 127
@@ -178,4 +179,4 @@ def _exec_command(arguments: list[str], variables: dict[str, str]) -> NoReturn:
 
 
 def _local_time(moment: datetime | None) -> str:
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else "?"
+    return timestamp(moment.astimezone(), seconds=False) if moment else "?"

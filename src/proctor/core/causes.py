@@ -54,6 +54,7 @@ class Cause(StrEnum):
     DISK_FULL = "disk_full"
     GRADER_FAILED = "grader_failed"
     MISSING_PROGRAM = "missing_program"
+    INTERNAL_ERROR = "internal_error"
     REPLAY_DIVERGED = "replay_diverged"
     RUN_BUDGET = "run_budget"
     INTERRUPTED = "interrupted"
@@ -119,6 +120,7 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.DISK_FULL: _STOP,
     Cause.GRADER_FAILED: _INFRASTRUCTURE,
     Cause.MISSING_PROGRAM: _FINAL,
+    Cause.INTERNAL_ERROR: _FINAL,
     Cause.REPLAY_DIVERGED: _FINAL,
     Cause.RUN_BUDGET: _STOP,
     Cause.INTERRUPTED: _STOP,

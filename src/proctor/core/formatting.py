@@ -6,11 +6,14 @@ Agents choose file names, test ids and final texts. What they wrote is printed s
 import math
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import zip_longest
 from typing import Final
 
 NO_VALUE: Final = "-"
 DEFAULT_LINE_CHARS: Final = 100
+_GAP: Final = "   "
+_LEAST_WIDTH: Final = 20  # in a terminal that is narrower than this, lines are longer
 _CENTS: Final = 0.1
 _MINUTE: Final = 60
 _SHOW_TENTHS_BELOW: Final = 9.95
@@ -52,10 +55,56 @@ def sanitize_argument(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines, each column as wide as its widest cell."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def align_columns(rows: Sequence[Sequence[str]], *, width: int | None = None, rule: bool = False) -> list[str]:
+    """Rows of cells as lines, each column as wide as its widest cell.
+
+    Where a line would be wider than `width`, cells of the widest columns are folded. With `rule`, a line of dashes
+    follows the first row.
+    """
+    widths = _fitted_widths(column_widths(rows), width)
+    lines: list[str] = []
+    for number, row in enumerate(rows):
+        folded = [_folded(cell, size) for cell, size in zip(row, widths, strict=True)]
+        lines += [_GAP.join(map(str.ljust, line, widths)).rstrip() for line in zip_longest(*folded, fillvalue="")]
+        if rule and number == 0:
+            lines.append(_GAP.join("-" * size for size in widths))
+    return lines
+
+
+def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """How wide each column is."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def column_blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """Which columns are beside each other: all of them, or as many as fit, each time with the first."""
+    blocks = [[0]]
+    for column in range(1, len(widths)):
+        needed = sum(widths[one] + len(_GAP) for one in blocks[-1]) + widths[column]
+        if width is not None and needed > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(column)
+    return blocks
+
+
+def _fitted_widths(widths: Sequence[int], width: int | None) -> list[int]:
+    """Columns that fit into a width: the widest ones give way, down to the same size."""
+    left = max(width or 0, _LEAST_WIDTH) - len(_GAP) * (len(widths) - 1)
+    if width is None or sum(widths) <= left:
+        return list(widths)
+    fitted = [1] * len(widths)
+    for place, column in enumerate(sorted(range(len(widths)), key=lambda one: widths[one])):
+        fitted[column] = max(1, min(widths[column], left // (len(widths) - place)))
+        left -= fitted[column]
+    return fitted
+
+
+def _folded(cell: str, size: int) -> list[str]:
+    if len(cell) <= size:
+        return [cell]
+    from textwrap import wrap  # noqa: PLC0415 - for terminals that are too narrow only
+
+    return wrap(cell, size, break_on_hyphens=False) or [""]
 
 
 def money(usd: float | None) -> str:
@@ -77,12 +126,18 @@ def duration(seconds: float | None) -> str:
     return f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
 
 
-def timestamp(moment: str | None) -> str:
-    """A moment to the second, in its own time zone; text that is no moment stays as it is."""
+def timestamp(moment: str | datetime | None, *, seconds: bool = True) -> str:
+    """A moment to the second or to the minute, in its own time zone, which is named where it is known.
+
+    Text that is no moment stays as it is.
+    """
     try:
-        return datetime.fromisoformat(moment or "").strftime("%Y-%m-%d %H:%M:%S")
+        known = moment if isinstance(moment, datetime) else datetime.fromisoformat(moment or "")
     except ValueError:
-        return moment or ""
+        return str(moment or "")
+    zone = known.strftime("%z")
+    named = "" if not zone else " UTC" if known.utcoffset() == timedelta(0) else f" {zone[:3]}:{zone[3:5]}"
+    return known.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M") + named
 
 
 def percent(fraction: float | None) -> str:

@@ -190,10 +190,11 @@ def _relative(change: MetricChange) -> str:
 
 
 def _power_note(one: Comparison) -> str:
-    flips = len(one.gained) + len(one.lost)
+    differing = round(one.spread.differing * one.common)
+    how = "flipped" if one.method == "mcnemar" else "differ in rate"
     smallest = f"{100 * (one.minimum_detectable_difference or 0):.1f} points"
     return (
-        f"{one.second.run}: with {plural(one.common, 'common task')}, of which {flips} flipped, a true difference of "
+        f"{one.second.run}: with {plural(one.common, 'common task')}, of which {differing} {how}, a true difference of "
         f"{smallest} would be shown four times out of five."
     )
 

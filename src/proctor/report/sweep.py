@@ -8,8 +8,8 @@ from proctor.report.runs import error_notes, estimate_notes, web_notes
 from proctor.report.tables import Table, as_text
 
 
-def sweep_text(outcome: SweepOutcome) -> str:
-    """The table, the conclusions of the comparisons, and the decision of the rule."""
+def sweep_text(outcome: SweepOutcome, *, width: int | None = None) -> str:
+    """The table, the conclusions of the comparisons, and the decision of the rule; at most `width` characters wide."""
     table = Table(
         title=f"{outcome.name}: {outcome.benchmark}, {len(outcome.runs)} configurations",
         headings=(
@@ -19,7 +19,7 @@ def sweep_text(outcome: SweepOutcome) -> str:
         rows=tuple(_cells(run, outcome) for run in outcome.runs),
         notes=tuple(_notes(outcome)),
     )
-    return as_text(table)
+    return as_text(table, width=width)
 
 
 def _cells(run: SweepRunOutcome, outcome: SweepOutcome) -> tuple[str, ...]:

@@ -3,14 +3,12 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from proctor.core.formatting import align_columns, one_line
+from proctor.core.formatting import align_columns, column_blocks, column_widths, one_line
 from proctor.core.record import Record
-
-_GAP: Final = "   "
 
 
 class Table(Record):
@@ -23,16 +21,16 @@ class Table(Record):
 
 
 def as_text(table: Table, *, underline: str = "=", width: int | None = None) -> str:
-    """The table for a terminal; columns that do not fit into its `width` follow below, beside the first again."""
+    """The table for a terminal; columns that do not fit into its `width` follow below, beside the first again.
+
+    Where two columns do not fit, their cells are folded.
+    """
     cells = [[one_line(cell) for cell in line] for line in (table.headings, *table.rows)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(table.headings))]
-    title, notes = one_line(table.title), [_wrap(one_line(note), width) for note in table.notes]
-    lines = [title, underline * len(title)]
-    for number, columns in enumerate(_column_blocks(widths, width)):
-        rule = ["-" * widths[column] for column in columns]
-        head, *rows = [[line[column] for column in columns] for line in cells]
+    title, notes = _wrap(one_line(table.title), width), [_wrap(one_line(note), width) for note in table.notes]
+    lines = [title, underline * max(map(len, title.split("\n")))]
+    for number, columns in enumerate(column_blocks(column_widths(cells), width)):
         lines += [""] * (number > 0)
-        lines += align_columns([head, rule, *rows])
+        lines += align_columns([[line[column] for column in columns] for line in cells], width=width, rule=True)
     return "\n".join([*lines, *(["", *notes] if notes else [])]) + "\n"
 
 
@@ -41,22 +39,12 @@ def as_sentences(sentences: Iterable[str], *, width: int | None = None) -> str:
     return "\n".join(_wrap(one_line(sentence), width) for sentence in sentences) + "\n"
 
 
-def _column_blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Which columns are beside each other: all of them, or as many as fit, each time with the first."""
-    blocks = [[0]]
-    for column in range(1, len(widths)):
-        needed = sum(widths[one] + len(_GAP) for one in blocks[-1]) + widths[column]
-        if width is not None and needed > width and len(blocks[-1]) > 1:
-            blocks.append([0])
-        blocks[-1].append(column)
-    return blocks
-
-
 def _wrap(sentence: str, width: int | None) -> str:
     if width is None:
         return sentence
     from textwrap import fill  # noqa: PLC0415 - for terminals only
 
+    # Paths and commands stay whole, to be copied.
     return fill(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 

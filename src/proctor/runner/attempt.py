@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-import traceback
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,13 +32,20 @@ from proctor.gateway import (
     Redactor,
 )
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, SUBMISSION_FILES, AttemptRecord
-from proctor.runner.errors import cause_of, collecting_cause, error_text, reraise_if_cancelled
+from proctor.runner.errors import (
+    CRASH_LOG,
+    cause_of,
+    collecting_cause,
+    crash_log,
+    error_text,
+    failure_of,
+    reraise_if_cancelled,
+)
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment
 from proctor.runner.state import RunSession
 from proctor.workspaces import InvalidSubmission
 
-CRASH_LOG: Final = "crash.log"
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 _HTTP_OK: Final = 200
@@ -121,14 +127,11 @@ class AttemptRunner:
                 cause, detail = cause_of(failure), str(failure)
         except UsageError:
             raise
-        except (ProctorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
             reraise_if_cancelled(error)
-            cause, detail = cause_of(error), error_text(error)
-        except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run; the traceback is kept
-            reraise_if_cancelled(error)
-            cause = Cause.ENVIRONMENT_FAILED
-            detail = f"internal error: {type(error).__name__}: {error} (see {CRASH_LOG})"
-            self.files[self.logs / CRASH_LOG] = self._redactor.redact_bytes(traceback.format_exc().encode())
+            cause, detail = failure_of(error, cause_of)
+            if (crashed := crash_log(error)) is not None:
+                self.files[self.logs / CRASH_LOG] = self._redactor.redact_bytes(crashed)
         return self._record(cause, detail, started_at, time.monotonic() - clock)
 
     async def _prepare(self, stack: AsyncExitStack) -> tuple[Path, Agent, AgentRequest, Environment]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import traceback
+from collections.abc import Callable
 from typing import Final
 
 from proctor.core.causes import Cause
@@ -15,6 +17,11 @@ _ODD_FILES: Final = frozenset(
         *(errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ENXIO, errno.ENODEV, errno.ETXTBSY),
     }
 )
+# What a mistake in a program looks like, of a plugin's mostly: a second try meets the same files.
+_MISTAKES: Final = frozenset(
+    {errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EBADF, errno.EINVAL}
+)
+CRASH_LOG: Final = "crash.log"
 _OUT_OF_REACH: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.EBUSY})
 
 
@@ -46,6 +53,26 @@ def grading_cause(error: ProctorError | OSError) -> Cause:
     if _is_about_size(error):
         return Cause.TOO_LARGE
     return Cause.UNREADABLE if _errno(error) in _ODD_FILES else cause_of(error)
+
+
+def failure_of(error: Exception, cause_of_known: Callable[[ProctorError | OSError], Cause]) -> tuple[Cause, str]:
+    """The cause and the detail of what ended a stage, also where it is a mistake in a program, a plugin's or ours.
+
+    A mistake is not retried: another try would end likewise. `crash_log` is its evidence.
+    """
+    if isinstance(error, ProctorError | OSError):
+        cause = cause_of_known(error)
+        is_mistake = isinstance(error, OSError) and error.errno in _MISTAKES
+        if cause is not Cause.ENVIRONMENT_FAILED or not is_mistake:
+            return cause, error_text(error)
+    return Cause.INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error} (see {CRASH_LOG})"
+
+
+def crash_log(error: Exception) -> bytes | None:
+    """The traceback of an exception, for the evidence; None for an error of ours, which says all there is to know."""
+    if isinstance(error, ProctorError):
+        return None
+    return "".join(traceback.format_exception(error)).encode(errors="backslashreplace")
 
 
 def _is_about_size(error: ProctorError | OSError) -> bool:

@@ -4,6 +4,7 @@ An evaluation that was interrupted continues where it stopped when it is started
 """
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,16 +22,17 @@ from proctor.core.benchmark import (
     TaskHealth,
 )
 from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import ProctorError
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.files import HEALTH_CACHE
+from proctor.core.files import HEALTH_CACHE, write_atomic
 from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments import provider as find_provider
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
-from proctor.runner.errors import cause_of, grading_cause
+from proctor.runner.errors import CRASH_LOG, crash_log, failure_of, grading_cause, reraise_if_cancelled
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
 
@@ -102,9 +104,10 @@ async def validate(
         try:
             health = await benchmark.validate(task, context)
             known.put(await health_key(benchmark, task, context), health)
-        except (ProctorError, OSError) as error:
-            health = invalid_task_health(InvalidTask(task_id=task.id, problems=(f"could not be tried here: {error}",)))
-            if cause_of(error) is Cause.NOT_RUNNABLE_HERE:
+        except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others
+            cause, detail = _grading_failure(error, task, context)
+            health = invalid_task_health(InvalidTask(task_id=task.id, problems=(f"could not be tried here: {detail}",)))
+            if cause is Cause.NOT_RUNNABLE_HERE:
                 health = msgspec.structs.replace(health, problems=(), skipped=str(error))
         prefetcher.release(task)
         on_validated(health)
@@ -205,12 +208,24 @@ async def _grade_cached(
         evaluated = await benchmark.grade(task, prediction, context)
         # Once more: what a verdict depends on may have been installed for it.
         key = await _verdict_key(benchmark, task, prediction, context)
-    except (ProctorError, OSError) as error:
-        return ungraded_evaluation(task, grading_cause(error), str(error))
+    except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others
+        return ungraded_evaluation(task, *_grading_failure(error, task, context))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))
     if cache and evaluated.verdict.status in _CACHED_STATUSES:
         cache.put(key, evaluated)
     return evaluated
+
+
+def _grading_failure(error: Exception, task: Task, context: GradingContext) -> tuple[Cause, str]:
+    """The cause and the detail of what ended a task's grading; a mistake leaves its traceback among the artifacts."""
+    reraise_if_cancelled(error)
+    crashed = crash_log(error)
+    if crashed is not None:
+        with contextlib.suppress(OSError):  # what is said of it is printed in any case
+            folder = context.folder / disk_name(task.id)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomic(folder / CRASH_LOG, crashed)
+    return failure_of(error, grading_cause)
 
 
 async def _verdict_key(benchmark: Benchmark, task: Task, prediction: Prediction, context: GradingContext) -> str:

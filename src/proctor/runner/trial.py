@@ -12,19 +12,28 @@ from pathlib import Path
 
 from proctor.core.benchmark import GradingContext
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.errors import InvalidData, ProctorError, UsageError
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.files import write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
 from proctor.core.run import JournalEntry, Stage, Trial
 from proctor.core.verdict import Verdict
-from proctor.gateway import Prices
+from proctor.gateway import Prices, Redactor
 from proctor.results import usage_cost
 from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
 from proctor.runner.attempt import AttemptRunner
-from proctor.runner.errors import cause_of, error_text, grading_cause, reraise_if_cancelled
+from proctor.runner.errors import (
+    CRASH_LOG,
+    cause_of,
+    crash_log,
+    error_text,
+    failure_of,
+    grading_cause,
+    reraise_if_cancelled,
+)
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
@@ -208,12 +217,11 @@ class TrialRunner:
                 break
             except UsageError:
                 raise
-            except (ProctorError, OSError) as error:
-                cause, detail = grading_cause(error), error_text(error)
-                reraise_if_cancelled(error)
             except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the run
-                cause, detail = Cause.GRADER_FAILED, f"internal error: {type(error).__name__}: {error}"
                 reraise_if_cancelled(error)
+                cause, detail = failure_of(error, grading_cause)
+                if (crashed := crash_log(error)) is not None and not stops_run(cause):
+                    await asyncio.to_thread(self._keep_crash_log, context.folder, crashed)
             if stops_run(cause):
                 run.stop(cause, detail)
                 return None
@@ -232,6 +240,10 @@ class TrialRunner:
         seconds = retry_delay(failures, self._shared.retry_seconds, self._shared.jitter())
         self._run.observer.attempt_retrying(self._trial, cause, detail, seconds)
         await self._shared.wait_unless_stopped(seconds)
+
+    def _keep_crash_log(self, folder: Path, content: bytes) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(folder / CRASH_LOG, Redactor(self._run.secrets).redact_bytes(content))
 
     def _stored_attempts(self) -> list[Attempt]:
         gateway = self._run.gateway

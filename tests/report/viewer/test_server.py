@@ -18,10 +18,11 @@ from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 from proctor.core.run import JournalEntry
 from proctor.core.verdict import Finding
+from proctor.report.comparison import compare_runs
 from proctor.report.trajectories import from_atif
 from proctor.report.viewer import serve
 from proctor.report.viewer.run_index import RunIndex
-from proctor.results import RunStore, new_run
+from proctor.results import RunStore, find_run, new_run
 from recorded import record_pod, record_single
 from stored_runs import finish, small_run, store_trial
 from viewing import viewer
@@ -311,7 +312,7 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     status, text, _ = await site.get(query)
     assert status == 200, text
     assert "different conditions" in text
-    assert "1 gained, 0 lost of 2 common tasks; p = 1.000" in text
+    assert "a mean rate of 50.0% against 25.0% on 2 common tasks; p = 1.000" in text
     assert "model: claude-sonnet-4-5 and another" in text
     _, text, _ = await site.get(query + "&flip=gained")
     assert text.count("data-row") == 1
@@ -319,6 +320,24 @@ async def test_two_runs_are_compared_task_by_task(site: Site) -> None:
     _, text, _ = await site.get("/compare?run=toy/run-001&run=toy/run-001")
     assert "That is the same run twice" in text
     assert "No difference" not in text
+
+
+async def test_several_trials_are_compared_as_every_other_report_compares_them(site: Site) -> None:
+    for marks in (("+---", "----", "----", "+---", "++--", "++--"), ("+++-", "++--", "++--", "+++-", "++++", "+++-")):
+        store = new_run("toy", root=site.root)
+        for task, trials in zip("abcdef", marks, strict=True):
+            for number, mark in enumerate(trials, start=1):
+                cause = Cause.SOLVED if mark == "+" else Cause.TESTS_FAILED
+                store_trial(store, task, cause, trial=number, logs=False)
+        finish(store)
+    _, text, _ = await site.get("/compare?run=toy/run-001&run=toy/run-002")
+    sentence = (
+        "is better than toy/run-001 (a mean rate of 66.7% against 25.0% on 6 common tasks; p = 0.031, "
+        "paired permutation test on per-task rates)."
+    )
+    assert sentence in text
+    _, (pair,) = compare_runs([find_run(f"toy/run-00{number}", root=site.root) for number in (1, 2)])
+    assert pair.comparison.sentence == f"run-002 {sentence.replace('toy/', '')}"
 
 
 async def first_lines(stream: AsyncIterator[bytes], count: int) -> AsyncIterator[bytes]:

@@ -1,12 +1,11 @@
 """Prints a report in the chosen format."""
 
-import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.output import log, print_json
+from proctor.cli.output import log, print_json, terminal_width
 from proctor.core.errors import UsageError
 from proctor.results import RunStore
 
@@ -59,15 +58,6 @@ def _print_document(document: "Document", *, as_markdown: bool) -> None:
     if as_markdown:
         click.echo(document_markdown(document), nl=False)
         return
-    click.echo(document_text(document, width=_terminal_width()), nl=False)
+    click.echo(document_text(document, width=terminal_width()), nl=False)
     for warning in document.warnings:
         log(warning)
-
-
-def _terminal_width() -> int | None:
-    """The width of the terminal; None for a file or a pipe, which get every table in one piece."""
-    if not sys.stdout.isatty():
-        return None
-    import shutil  # noqa: PLC0415 - for a terminal only
-
-    return shutil.get_terminal_size().columns

@@ -11,7 +11,7 @@ import click
 from proctor.cli.bench.error_summary import most_frequent_error
 from proctor.cli.bench.progress import ProgressDisplay
 from proctor.cli.bench.pull_progress import PullReporter
-from proctor.cli.output import log, print_json, print_table
+from proctor.cli.output import log, print_json, print_table, terminal_width
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, Interrupted, UsageError
@@ -131,7 +131,7 @@ def _report(result: SessionResult, *, as_json: bool) -> int:
         if as_json:
             print_json(outcome)
         else:
-            click.echo(sweep_text(outcome), nl=False)
+            click.echo(sweep_text(outcome, width=terminal_width()), nl=False)
         _report_trials_left(result.sweep.name, result.runs)
     failed = any(run.summary.errors or run.trials_left for run in result.runs)
     return InfrastructureError.exit_code if failed else 0

@@ -9,7 +9,7 @@ from proctor.cli.bench.report_output import log_unreadable
 from proctor.cli.output import print_json, print_table
 from proctor.core.causes import Status
 from proctor.core.errors import UsageError
-from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, reason_lines, visible
+from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, reason_lines, timestamp, visible
 from proctor.core.record import read_record
 from proctor.core.result import Member, TaskResult, WebUse
 from proctor.core.verdict import ControlSummary, Verdict
@@ -46,7 +46,7 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
-    click.echo(f"{visible(store.name)}: {config.mode.value}, {config.agent}, {config.created_at}")
+    click.echo(f"{visible(store.name)}: {config.mode.value}, {config.agent}, {timestamp(config.created_at)}")
     isolation = "" if config.isolation else " without isolation"
     web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
     click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")

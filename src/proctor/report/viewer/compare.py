@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from proctor.analysis.paired import comparison_sentence, counted_by_task, flips_by_task
-from proctor.analysis.significance import exact_mcnemar
+from proctor.analysis.paired import counted_by_task, flips_by_task, paired_test
 from proctor.report import differences
 from proctor.report.viewer.pages import read_query
 from proctor.report.viewer.run_index import RunIndex
@@ -33,7 +32,8 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
         return {"names": names, "runs": runs, "ready": False, "same": len(runs) == 2}  # noqa: PLR2004 - the same
     first, second = (index.table(name) for name in runs)
     one, other = _by_task(first), _by_task(second)
-    flips = flips_by_task(*(counted_by_task(table.all()) for table in (first, second)))
+    counted = [counted_by_task(table.all()) for table in (first, second)]
+    flips = flips_by_task(*counted)
     pairs = [
         TaskPair(task, one.get(task, []), other.get(task, []), flips.get(task, _NOT_COMPARABLE))
         for task in sorted(one.keys() | other.keys())
@@ -41,7 +41,6 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
     counts = dict.fromkeys(("gained", "lost", "both", "neither", _NOT_COMPARABLE), 0) | Counter(
         pair.flip for pair in pairs
     )
-    gained, lost = counts["gained"], counts["lost"]
     flip, words = params.get("flip", ""), params.get("q", "").lower().split()
     found = [
         pair
@@ -59,7 +58,7 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
         "differences": differences(first.config, second.config),
         "flips": counts,
         "flip": flip,
-        "sentence": comparison_sentence(runs, (gained, lost, len(flips)), p_value=exact_mcnemar(gained, lost)),
+        "sentence": paired_test(*counted).sentence(runs),
         "query": query,
         "pairs": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
         "total": len(found),
