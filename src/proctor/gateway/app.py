@@ -18,15 +18,15 @@ from proctor.gateway.backend import (
     IncomingRequest,
     RecordingLost,
     StreamBroken,
-    error_body,
 )
+from proctor.gateway.dialects import MESSAGES, Route, route
+from proctor.gateway.dialects.base import Dialect
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.exchange import ExchangeTracker
 from proctor.gateway.http import HttpRequest, HttpResponseWriter
-from proctor.gateway.model_call import ModelCall, parse_model_call
+from proctor.gateway.model_call import ModelCall
 from proctor.gateway.session import RECORDING_LOST, SESSION_CLOSED, GatewayRefusal, GatewaySession
 
-_MESSAGES_PATH: Final = "/v1/messages"
 _SESSION_PREFIX: Final = "/t/"
 _AGENT_PREFIX: Final = "/a/"
 # Parsed paths are cached; very long ones would fill the memory.
@@ -46,12 +46,14 @@ class GatewayApp:
         raw_path, _, query = request.target.partition("?")
         token, agent, path = split_path(raw_path) if len(raw_path) <= _MAX_PATH_LENGTH else ("", "", None)
         session = self._sessions.get(token)
+        found = None if path is None else route(request.method, path, query)
+        dialect = MESSAGES if found is None else found.dialect
         if session is None and token in self._closed:
-            _send_refusal(response, SESSION_CLOSED)
+            _send_refusal(response, SESSION_CLOSED, dialect)
         elif session is None:
-            _send_error(response, 404, "not_found_error", "no such session")
+            _send_error(response, dialect, 404, "no such session")
         elif path is None:
-            _send_error(response, 404, "not_found_error", "no such path")
+            _send_error(response, dialect, 404, "no such path")
         elif request.method == "HEAD" and path in {"", "/"}:
             response.send(200, {})
         else:
@@ -59,44 +61,50 @@ class GatewayApp:
             incoming = IncomingRequest(
                 request.method, f"{path}?{query}" if query else path, request.headers, request.body
             )
-            serving = self._serve(response, session, agent, incoming)
+            serving = self._serve(response, session, agent, incoming, found)
             del request, incoming
-            await _serve_safely(serving, response, session)
+            await _serve_safely(serving, response, session, dialect)
 
     async def _serve(
-        self, response: HttpResponseWriter, session: GatewaySession, agent: str, incoming: IncomingRequest
+        self,
+        response: HttpResponseWriter,
+        session: GatewaySession,
+        agent: str,
+        incoming: IncomingRequest,
+        found: Route | None,
     ) -> None:
         if self._passes_login:
             session.redact_login(incoming.headers)
-        if incoming.method == "POST" and incoming.path.partition("?")[0] == _MESSAGES_PATH:
-            call = parse_model_call(incoming.body, incoming.headers, agent=agent)
+        if found is not None:
+            call = found.dialect.parse_call(found, incoming.body, incoming.headers, agent=agent)
             if call is None:
-                _send_error(response, 400, "invalid_request_error", "the body is not a request to the Messages API")
+                message = f"the body is not a request in the dialect {found.dialect.name}"
+                _send_error(response, found.dialect, 400, message)
                 return
-            serving = self._serve_model_call(response, session, call, incoming)
+            serving = self._serve_model_call(response, session, call, replace(incoming, path=call.path))
             del call, incoming
             await serving
         elif (refusal := session.refusal()) is not None:
-            _send_refusal(response, refusal)
+            _send_refusal(response, refusal, MESSAGES)
         # With our key, the backend refuses such requests because of their cost.
         elif self._passes_login and (refusal := session.remote_work_refusal(incoming)) is not None:
-            session.record_refusal(refusal, incoming.path.partition("?")[0])
-            _send_refusal(response, refusal)
+            session.record_refusal(refusal, incoming.path.partition("?")[0], MESSAGES)
+            _send_refusal(response, refusal, MESSAGES)
         else:
             await _relay(response, await session.responder.respond_other(incoming), None)
 
     async def _serve_model_call(
         self, response: HttpResponseWriter, session: GatewaySession, call: ModelCall, incoming: IncomingRequest
     ) -> None:
-        conversation = session.conversation_name(call)
+        conversation, dialect = session.conversation_name(call), call.dialect
         refusal, paid = None if session.ended else session.web_refusal(call), None
         if refusal is None and not session.ended:
             paid = session.responder.paid_reply(call, conversation, incoming)
         if refusal is None and paid is None:
             refusal = session.refusal(call.model)
         if refusal is not None:
-            session.record_refusal(refusal, conversation)
-            _send_refusal(response, refusal)
+            session.record_refusal(refusal, conversation, dialect)
+            _send_refusal(response, refusal, dialect)
             return
         exchange = ExchangeTracker(session, call, conversation)
         cut: str | None = "the client left"
@@ -115,13 +123,13 @@ class GatewayApp:
             raise
         except RecordingLost:
             cut = "it was not sent: the recording cannot be written"
-            _send_refusal(response, RECORDING_LOST)
+            _send_refusal(response, RECORDING_LOST, dialect)
         finally:
             exchange.finish(cut)
 
 
 async def _serve_safely(
-    serving: Coroutine[Any, Any, None], response: HttpResponseWriter, session: GatewaySession
+    serving: Coroutine[Any, Any, None], response: HttpResponseWriter, session: GatewaySession, dialect: Dialect
 ) -> None:
     """Run a handler; when it fails, the client gets an error or is disconnected, and the runner is notified."""
     task = asyncio.current_task()
@@ -137,7 +145,7 @@ async def _serve_safely(
         if response.started:
             response.abort(reset=False)
         else:
-            _send_error(response, 500, "api_error", "the gateway failed")
+            _send_error(response, dialect, 500, "the gateway failed")
     finally:
         if task is not None:
             session.tasks.discard(task)
@@ -188,11 +196,11 @@ def split_path(raw_path: str) -> tuple[str, str, str | None]:
     return token, agent, quote("".join(f"/{step}" for step in steps))
 
 
-def _send_refusal(response: HttpResponseWriter, refusal: GatewayRefusal) -> None:
-    _send_error(response, refusal.status, refusal.kind, refusal.message, NO_RETRY_HEADERS)
+def _send_refusal(response: HttpResponseWriter, refusal: GatewayRefusal, dialect: Dialect) -> None:
+    status = dialect.refusal_status(refusal.status)
+    body = dialect.error_body(status, refusal.message, kind=refusal.kind)
+    response.send(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, msgspec.json.encode(body))
 
 
-def _send_error(
-    response: HttpResponseWriter, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
-) -> None:
-    response.send(status, {**JSON_HEADERS, **(headers or {})}, msgspec.json.encode(error_body(kind, message)))
+def _send_error(response: HttpResponseWriter, dialect: Dialect, status: int, message: str) -> None:
+    response.send(status, JSON_HEADERS, msgspec.json.encode(dialect.error_body(status, message)))

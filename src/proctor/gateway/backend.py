@@ -4,21 +4,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from proctor.core.record import Record
+from proctor.gateway.dialects import MESSAGES
+from proctor.gateway.dialects.base import FINAL_STATUS, Dialect
 from proctor.gateway.events import GatewayFailure, ReplayDivergence
 from proctor.gateway.model_call import ModelCall
 
 JSON_HEADERS: Final = {"content-type": "application/json"}
 EVENT_STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-# Claude Code gives up at once on this status, as on 402 and 403, and no provider responds with it.
-FINAL_STATUS: Final = HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS
-OVERLOADED: Final = 529  # the provider's own, not in HTTPStatus
 NO_RETRY_HEADERS: Final = {"x-should-retry": "false"}
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -210,17 +208,11 @@ def json_reply(status: int, value: Any, *, headers: Mapping[str, str] | None = N
     return synthetic_reply(status, {**JSON_HEADERS, **(headers or {})}, [TimedChunk(0, msgspec.json.encode(value))])
 
 
-def divergence_reply(divergence: ReplayDivergence) -> BackendReply:
+def divergence_reply(divergence: ReplayDivergence, dialect: Dialect) -> BackendReply:
     """The final error for a request that a recording or a script has no response to."""
-    body = msgspec.json.encode(error_body("invalid_request_error", divergence.message))
-    return synthetic_reply(
-        FINAL_STATUS, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence
-    )
-
-
-def error_body(kind: str, message: str) -> dict[str, Any]:
-    """An error as the Messages API writes it."""
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    status = dialect.refusal_status(FINAL_STATUS)
+    body = msgspec.json.encode(dialect.error_body(status, divergence.message, kind="invalid_request_error"))
+    return synthetic_reply(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence)
 
 
 def estimated_tokens(data: bytes | str) -> int:
@@ -239,4 +231,4 @@ async def offline_reply(incoming: IncomingRequest, models: Iterable[str]) -> Bac
         ]
         first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
         return json_reply(200, {"data": listed, "has_more": False, "first_id": first, "last_id": last})
-    return json_reply(404, error_body("not_found_error", f"{incoming.method} {path} is not served here"))
+    return json_reply(404, MESSAGES.error_body(404, f"{incoming.method} {path} is not served here"))

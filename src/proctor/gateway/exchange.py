@@ -35,6 +35,7 @@ class ExchangeTracker(SendObserver):
     def __init__(self, session: GatewaySession, call: ModelCall, conversation: str) -> None:
         self._session = session
         self._conversation = conversation
+        self._dialect = call.dialect
         self._role = call.role
         self._agent = call.agent
         self._usage = UsageAccumulator(call.model)
@@ -90,10 +91,12 @@ class ExchangeTracker(SendObserver):
         self._errors = errors
         if headers.get("content-type", "").lower().startswith("text/event-stream"):
             recorder = self._session.recorder
-            self._event_buffer = recorder.new_event_buffer() if recorder is not None else None
-            self._stream = EventStreamReader(self._usage, None if self._event_buffer is None else self._record_event)
+            self._event_buffer = recorder.new_event_buffer(self._dialect) if recorder is not None else None
+            self._stream = EventStreamReader(
+                self._dialect, self._usage, None if self._event_buffer is None else self._record_event
+            )
         else:
-            self._body = BodyReader(self._usage)
+            self._body = BodyReader(self._dialect, self._usage)
 
     def feed_chunk(self, chunk: bytes) -> None:
         """Some of the response has been relayed."""
@@ -108,10 +111,11 @@ class ExchangeTracker(SendObserver):
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
         if self._stream is not None:
-            if self._stream.finished:
+            events = self._stream.events
+            if events.finished:
                 cut = None
-            elif cut is None:
-                cut = self._stream.error or "the stream ended too early"
+            elif cut is None and not events.may_end:
+                cut = events.error or "the stream ended too early"
         self._prepare_request()
         body = self._body.finish() if self._body is not None else b""
         usages = () if self._paid else self._used(cut)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
@@ -12,107 +11,46 @@ from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
 
 
-class _CacheCreation(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class _ServerTools(msgspec.Struct):
-    web_search_requests: int | None = None
-
-
-class _WireTokenCounts(msgspec.Struct):
-    """The provider's token counts, as in `usage` and in each of its iterations."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation: _CacheCreation | None = None
-    type: str | None = None
-    model: str | None = None
-
-    def tokens(self) -> Tokens:
-        split = self.cache_creation or _CacheCreation()
-        one_hour = split.ephemeral_1h_input_tokens or 0
-        written = self.cache_creation_input_tokens
-        if written is None:
-            written = one_hour + (split.ephemeral_5m_input_tokens or 0)
-        one_hour = min(one_hour, written)
-        return Tokens(
-            input=self.input_tokens or 0,
-            output=self.output_tokens or 0,
-            cache_read=self.cache_read_input_tokens or 0,
-            cache_write_5m=written - one_hour,
-            cache_write_1h=one_hour,
-        )
-
-
-class WireUsage(_WireTokenCounts):
-    """The `usage` object of a message or of a message_delta event."""
-
-    server_tool_use: _ServerTools | None = None
-    speed: str | None = None
-    inference_geo: str | None = None
-    iterations: list[_WireTokenCounts] | None = None
-
-
 class UsageAccumulator:
-    """Collects the usage of one response. Reports are cumulative, so later ones replace earlier ones."""
+    """Collects the usage of one response. Reports are cumulative, so a later one replaces an earlier one.
+
+    Attributes:
+        model: that responds, as far as is known.
+        unreported_bytes: of what the model wrote, since the last report.
+    """
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.has_usage = False
         self.unreported_bytes = 0
         self._final = False
-        self._merged = WireUsage()
+        self._usages: tuple[Usage, ...] = ()
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether anything was reported."""
+        return bool(self._usages)
 
     def add_delivered(self, length: int) -> None:
         """So many bytes of what the model wrote have arrived, and no report of their usage yet."""
         self.unreported_bytes += length
 
-    def update(self, usage: WireUsage | None, model: str | None = None, *, final: bool = False) -> None:
-        """Add the usage of a message, a message_start or a message_delta; `final`: of all that has arrived."""
-        if model:
-            self.model = model
-        if usage is None:
-            return
-        self.has_usage = True
+    def report(self, usages: tuple[Usage, ...], *, final: bool) -> None:
+        """What was used so far, by model, that of the response first; `final`: all that has arrived is in it."""
+        self._usages = usages
         self._final = final
         self.unreported_bytes = 0
-        for name in WireUsage.__struct_fields__:
-            value: Any = getattr(usage, name)
-            if value is not None:
-                setattr(self._merged, name, value)
 
     def total(self, unreported: int | None = None) -> tuple[Usage, ...]:
         """What was used, by model; empty when nothing was reported.
 
         `unreported`: the response broke off, and so much output at most is not in the provider's last report.
         """
-        if not self.has_usage:
-            return ()
-        merged = self._merged
-        added = Tokens(output=unreported or 0)
-        estimated = unreported is not None and (unreported > 0 or not self._final)
-        searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
-        by_model = {self.model: merged.tokens() + added}
-        # The top level does not include what was sampled besides the response: server-side compaction, advisors.
-        for extra in merged.iterations or ():
-            if extra.type != "message":
-                name = extra.model or self.model
-                by_model[name] = by_model.get(name, Tokens()) + extra.tokens()
-        return tuple(
-            Usage(
-                model=name,
-                tokens=tokens,
-                web_searches=(searches or 0) if name == self.model else 0,
-                speed=merged.speed,
-                geo=merged.inference_geo,
-                estimated=estimated and name == self.model,
-            )
-            for name, tokens in by_model.items()
-        )
+        if unreported is None or not self._usages:
+            return self._usages
+        first, *others = self._usages
+        more = first.tokens + Tokens(output=unreported)
+        estimated = unreported > 0 or not self._final
+        return (msgspec.structs.replace(first, tokens=more, estimated=estimated), *others)
 
 
 class ExchangeOutcome(Record):

@@ -11,6 +11,7 @@ from msgspec import Meta, field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.result import Tokens
 from proctor.core.user_files import parse_yaml, read_user_file
 from proctor.gateway.model_call import Role
 
@@ -37,6 +38,10 @@ class ScriptUsage(_ScriptRecord):
     cache_read: Count = 0
     cache_write_5m: Count = 0
     cache_write_1h: Count = 0
+
+    def tokens(self) -> Tokens:
+        """The same as tokens."""
+        return Tokens(**msgspec.structs.asdict(self))
 
 
 class ScriptError(_ScriptRecord):

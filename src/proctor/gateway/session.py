@@ -9,8 +9,9 @@ from typing import Final
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.backend import FINAL_STATUS, GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
+from proctor.gateway.backend import GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
 from proctor.gateway.budget import BudgetReservation
+from proctor.gateway.dialects.base import BUDGET_STATUS, CLOSED_STATUS, FINAL_STATUS, Dialect
 from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
 from proctor.gateway.meter import ExchangeOutcome, GatewayUsage, Meter
 from proctor.gateway.model_call import ConversationNames, ModelCall
@@ -30,7 +31,10 @@ GatewayEventCallback = Callable[[GatewayEvent], None]
 
 
 class GatewayRefusal(Record):
-    """A final error of the gateway's own; `web`: because of a tool that the provider executes."""
+    """A final error of the gateway's own; `web`: because of a tool that the provider executes.
+
+    `status` is that of the Messages API; each dialect has its own: `Dialect.refusal_status`.
+    """
 
     status: int
     kind: str
@@ -39,7 +43,7 @@ class GatewayRefusal(Record):
 
 
 SESSION_CLOSED: Final = GatewayRefusal(
-    status=403, kind="permission_error", message="session_closed: this attempt has ended"
+    status=CLOSED_STATUS, kind="permission_error", message="session_closed: this attempt has ended"
 )
 RECORDING_LOST: Final = GatewayRefusal(
     status=FINAL_STATUS, kind="api_error", message="recording_lost: the request was not sent, as it cannot be recorded"
@@ -136,12 +140,13 @@ class GatewaySession:
                 self._check_unpriced(model)
         if self.limit is None:
             return None
-        return GatewayRefusal(status=402, kind="billing_error", message=self.limit.message)
+        return GatewayRefusal(status=BUDGET_STATUS, kind="billing_error", message=self.limit.message)
 
-    def record_refusal(self, refusal: GatewayRefusal, conversation: str) -> None:
+    def record_refusal(self, refusal: GatewayRefusal, conversation: str, dialect: Dialect) -> None:
         """Count and record a request that was refused."""
         self.meter.add_refusal(web=refusal.web)
-        self.record(lambda recorder: recorder.write_refusal(conversation, refusal.status, refusal.message))
+        status = dialect.refusal_status(refusal.status)
+        self.record(lambda recorder: recorder.write_refusal(conversation, status, refusal.message))
 
     def redact_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""

@@ -14,7 +14,6 @@ from proctor.core.record import Record
 from proctor.gateway.backend import (
     JSON_HEADERS,
     NO_RETRY_HEADERS,
-    OVERLOADED,
     Backend,
     BackendReply,
     GatewaySessionSpec,
@@ -23,10 +22,11 @@ from proctor.gateway.backend import (
     Sleep,
     StreamBroken,
     TimedChunk,
-    error_body,
     json_reply,
     synthetic_reply,
 )
+from proctor.gateway.dialects import MESSAGES
+from proctor.gateway.dialects.base import OVERLOADED
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.model_call import ModelCall
@@ -146,7 +146,7 @@ class Upstream(Backend, Responder):
         harmless = incoming.method in {"GET", "HEAD"} or path == "/v1/messages/count_tokens"
         if not self.passes_login and not harmless:
             message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
-            return json_reply(403, error_body("permission_error", message), headers=NO_RETRY_HEADERS)
+            return json_reply(403, MESSAGES.error_body(403, message), headers=NO_RETRY_HEADERS)
         return await self._send(incoming)
 
     async def _send(self, incoming: IncomingRequest) -> BackendReply:
@@ -229,7 +229,7 @@ class Upstream(Backend, Responder):
                 returned["retry-after"] = "3600"
         if status == NO_CONNECTION:
             message = clean.redact_text(f"the provider cannot be reached: {reason}")
-            reply = json_reply(502, error_body("api_error", message), headers={**returned, **JSON_HEADERS})
+            reply = json_reply(502, MESSAGES.error_body(502, message), headers={**returned, **JSON_HEADERS})
         else:
             reply = synthetic_reply(status, returned, [TimedChunk(0, clean.redact_bytes(body))])
         reply.errors = errors

@@ -1,0 +1,23 @@
+"""The dialects that the gateway speaks: the HTTP APIs in which agents talk to their models.
+
+`route` finds the dialect of a request by the last part of its path, and `DIALECTS` names them for recordings.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from proctor.gateway.dialects.base import Dialect, Route
+from proctor.gateway.dialects.messages import MessagesDialect
+
+MESSAGES: Final = MessagesDialect()
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (MESSAGES,)}
+
+__all__ = ["DIALECTS", "MESSAGES", "Dialect", "Route", "route"]
+
+
+def route(method: str, path: str, query: str) -> Route | None:
+    """The model request that this is, if it is one."""
+    for dialect in DIALECTS.values():
+        if (found := dialect.route(method, path, query)) is not None:
+            return found
+    return None
