@@ -9,13 +9,14 @@ from proctor.core.verdict import Verdict
 
 
 class Tokens(Record):
-    """Tokens by the classes that are priced apart."""
+    """Tokens by the classes that are priced apart; `reasoning` is a part of `output`, where it is known."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write_5m: int = 0
     cache_write_1h: int = 0
+    reasoning: int = 0
 
     @property
     def total(self) -> int:
@@ -29,6 +30,7 @@ class Tokens(Record):
             cache_read=self.cache_read + other.cache_read,
             cache_write_5m=self.cache_write_5m + other.cache_write_5m,
             cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            reasoning=self.reasoning + other.reasoning,
         )
 
 

@@ -20,7 +20,7 @@ from proctor.gateway.backend import (
     StreamBroken,
 )
 from proctor.gateway.dialects import MESSAGES, Route, route
-from proctor.gateway.dialects.base import Dialect
+from proctor.gateway.dialects.base import ClientFilter, Dialect
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.exchange import ExchangeTracker
 from proctor.gateway.http import HttpRequest, HttpResponseWriter
@@ -81,7 +81,10 @@ class GatewayApp:
                 message = f"the body is not a request in the dialect {found.dialect.name}"
                 _send_error(response, found.dialect, 400, message)
                 return
-            serving = self._serve_model_call(response, session, call, replace(incoming, path=call.path))
+            call = session.pin_model(call)
+            sent = replace(incoming, path=call.path, body=call.body if call.altered else incoming.body)
+            serving = self._serve_model_call(response, session, call, sent)
+            del sent
             del call, incoming
             await serving
         elif (refusal := session.refusal()) is not None:
@@ -97,16 +100,16 @@ class GatewayApp:
         self, response: HttpResponseWriter, session: GatewaySession, call: ModelCall, incoming: IncomingRequest
     ) -> None:
         conversation, dialect = session.conversation_name(call), call.dialect
-        refusal, paid = None if session.ended else session.web_refusal(call), None
+        refusal, paid = None if session.ended else session.request_refusal(call), None
         if refusal is None and not session.ended:
             paid = session.responder.paid_reply(call, conversation, incoming)
         if refusal is None and paid is None:
-            refusal = session.refusal(call.model)
+            refusal = session.refusal(call)
         if refusal is not None:
             session.record_refusal(refusal, conversation, dialect)
-            _send_refusal(response, refusal, dialect)
+            _send_refusal(response, refusal, dialect, session)
             return
-        exchange = ExchangeTracker(session, call, conversation)
+        exchange, client_filter = ExchangeTracker(session, call, conversation), dialect.client_filter(call)
         cut: str | None = "the client left"
         try:
             incoming = replace(incoming, sends=exchange)
@@ -116,14 +119,14 @@ class GatewayApp:
                 session.report_failure(reply.failure)
             if reply.divergence is not None:
                 session.report_divergence(reply.divergence)
-            await _relay(response, reply, exchange)
+            await _relay(response, reply, exchange, client_filter)
             cut = None
         except StreamBroken as broken:
             cut = str(broken)
             raise
         except RecordingLost:
             cut = "it was not sent: the recording cannot be written"
-            _send_refusal(response, RECORDING_LOST, dialect)
+            _send_refusal(response, RECORDING_LOST, dialect, session)
         finally:
             exchange.finish(cut)
 
@@ -151,19 +154,31 @@ async def _serve_safely(
             session.tasks.discard(task)
 
 
-async def _relay(response: HttpResponseWriter, reply: BackendReply, exchange: ExchangeTracker | None) -> None:
+async def _relay(
+    response: HttpResponseWriter,
+    reply: BackendReply,
+    exchange: ExchangeTracker | None,
+    client_filter: ClientFilter | None = None,
+) -> None:
     try:
         if exchange is not None:
-            exchange.start_response(reply.status, reply.headers, reply.errors, paid=reply.paid)
-        response.start(reply.status, reply.headers)
+            exchange.start_response(reply)
+        headers = reply.headers
+        if not headers.get("content-type", "").lower().startswith("text/event-stream"):
+            client_filter = None
+        if client_filter is not None:
+            headers = {name: value for name, value in headers.items() if name != "content-length"}
+        response.start(reply.status, headers)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
                 try:
-                    await response.write(chunk)
+                    await response.write(chunk if client_filter is None else client_filter.feed(chunk))
                 finally:
                     # Counted also if the client disconnects before it has read this.
                     if exchange is not None:
                         exchange.feed_chunk(chunk)
+        if client_filter is not None:
+            await response.write(client_filter.finish())
         response.end()
     except asyncio.CancelledError:
         # The client left. What the provider had sent by then was generated, and is charged.
@@ -193,12 +208,15 @@ def split_path(raw_path: str) -> tuple[str, str, str | None]:
     steps = [step for step in plain.split("/") if step]
     if "%" in plain or "\\" in plain or not plain.isprintable() or ".." in steps or "." in steps:
         return token, agent, None
-    return token, agent, quote("".join(f"/{step}" for step in steps))
+    return token, agent, quote("".join(f"/{step}" for step in steps), safe="/:")
 
 
-def _send_refusal(response: HttpResponseWriter, refusal: GatewayRefusal, dialect: Dialect) -> None:
-    status = dialect.refusal_status(refusal.status)
-    body = dialect.error_body(status, refusal.message, kind=refusal.kind)
+def _send_refusal(
+    response: HttpResponseWriter, refusal: GatewayRefusal, dialect: Dialect, session: GatewaySession | None = None
+) -> None:
+    own_status = None if session is None else session.spec.refusal_status
+    status = dialect.refusal_status(refusal.status) if own_status is None else own_status
+    body = dialect.error_body(status, refusal.message, kind=refusal.kind if own_status is None else None)
     response.send(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, msgspec.json.encode(body))
 
 

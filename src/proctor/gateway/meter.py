@@ -1,7 +1,9 @@
 """Counts what a session used: tokens by class, per model and per conversation, and its errors. It does no I/O."""
 
 from collections import Counter
+from collections.abc import Iterable
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
@@ -9,6 +11,10 @@ from proctor.core.record import Record
 from proctor.core.result import ModelUsage, Tokens, sum_costs
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
+
+# Names that agents send are stored, so their length and number are limited.
+_MAX_NAMES: Final = 100
+_MAX_NAME_LENGTH: Final = 128
 
 
 class UsageAccumulator:
@@ -103,6 +109,8 @@ class GatewayUsage(Record):
         errors: responses other than 200, by status, including those that were retried; "0" is no connection.
         cut: responses that broke off.
         refused: requests that the gateway refused: budget spent, or model without a price.
+        pinned: requests to other models than the run's, by the model that was asked for.
+        unsupported: requests that the gateway refused for what they asked for, such as several answers at once.
         web_refused: requests that the gateway refused because the provider was to execute a tool for them.
         turns: responses in main threads; compactions and side calls are not turns.
         cost_usd: None when anything that was used has no known price.
@@ -118,6 +126,8 @@ class GatewayUsage(Record):
     errors: dict[str, int] = msgspec.field(default_factory=dict)
     cut: int = 0
     refused: int = 0
+    pinned: dict[str, int] = msgspec.field(default_factory=dict)
+    unsupported: dict[str, int] = msgspec.field(default_factory=dict)
     web_refused: int = 0
     turns: int = 0
     compactions: int = 0
@@ -154,6 +164,13 @@ class Meter:
         self._roles: Counter[tuple[str, Role]] = Counter()
         self._errors: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
+        self._pinned: Counter[str] = Counter()
+        self._unsupported: Counter[str] = Counter()
+
+    @property
+    def turns(self) -> int:
+        """Responses in main threads so far."""
+        return self._counts["turns"]
 
     def cost(self, usages: tuple[Usage, ...]) -> float | None:
         """What a response cost; None when any part of it has no price."""
@@ -162,6 +179,15 @@ class Meter:
     def add_refusal(self, *, web: bool = False) -> None:
         """Count a request that was refused; `web`: because of a tool that the provider executes."""
         self._counts["web_refused" if web else "refused"] += 1
+
+    def add_pinned(self, model: str) -> None:
+        """Count a request that was sent to the run's model instead of this one."""
+        known = model in self._pinned or len(self._pinned) < _MAX_NAMES
+        self._pinned[model[:_MAX_NAME_LENGTH] if known else "others"] += 1
+
+    def add_unsupported(self, wanted: Iterable[str]) -> None:
+        """Count a request that was refused because of what it asked for."""
+        self._unsupported.update(wanted)
 
     def add(self, outcome: ExchangeOutcome) -> None:
         """Count one finished exchange."""
@@ -217,6 +243,8 @@ class Meter:
             errors=dict(sorted(self._errors.items())),
             cut=self._counts["cut"],
             refused=self._counts["refused"],
+            pinned=dict(sorted(self._pinned.items())),
+            unsupported=dict(sorted(self._unsupported.items())),
             web_refused=self._counts["web_refused"],
             turns=self._counts["turns"],
             compactions=self._counts["compactions"],

@@ -44,10 +44,13 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         array: a stream is wanted as one JSON array, not as events.
         messages: the conversation, each message as it was sent.
         body: the whole request, as valid JSON.
+        altered: `body` is sent instead of what the agent sent.
         tools: the names of the tools that the model may call.
         cache_writes: for how long the prompt is to be cached, at most; empty where it is not.
         speed: what the request asks for, beside the model, that its price depends on; `geo` likewise.
         server_tools: what the provider is to execute or to fetch for it.
+        unsupported: what it asks for that cannot be metered, recorded or limited, each in a few words.
+        hides_usage: the client has not asked for the usage of its stream; the gateway has.
     """
 
     dialect: "Dialect"
@@ -61,11 +64,14 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     array: bool = False
     messages: list[Raw]
     body: bytes
+    altered: bool = False
     tools: tuple[str, ...] = ()
     cache_writes: Literal["", "5m", "1h"] = ""
     speed: str | None = None
     geo: str | None = None
     server_tools: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    hides_usage: bool = False
 
     @property
     def size(self) -> int:

@@ -92,7 +92,7 @@ class EventBuffer:
             for name in self._dialect.unrecorded_event_fields:
                 event.pop(name, None)
             text = pop_text(event, path)
-            number = self._pop_number(event)
+            number = self._take_number(event)
             before = self._pending
             fits = before is not None and before.path == path and before.event == event
             fits = fits and before is not None and before.number + len(self._pieces) * self._numbered == number
@@ -107,8 +107,12 @@ class EventBuffer:
         self._length += len(text)
         return True
 
-    def _pop_number(self, event: SseEvent) -> int:
-        number = event.pop(self._dialect.counter, 0) if self._dialect.counter is not None else 0
+    def _take_number(self, event: SseEvent) -> int:
+        """An event's number, which is 0 afterwards."""
+        counter = self._dialect.counter
+        number = 0 if counter is None else event.get(counter, 0)
+        if counter is not None:
+            event[counter] = 0
         return number if isinstance(number, int) else 0
 
     @property

@@ -213,6 +213,7 @@ class ReplayResponder(Responder):
         if ending != "done" or not call.dialect.is_complete(events):
             raise StreamBroken("the recorded response broke off")
         message = call.dialect.message_from_events([event for event in events if isinstance(event, dict)])
+        message = call.dialect.whole_body(message, call)
         chunk = TimedChunk(recorded.exchange.response.ms / 1000 * self._pace, msgspec.json.encode(message))
         return synthetic_reply(HTTPStatus.OK, headers | JSON_HEADERS, [chunk], sleep=self._sleep)
 

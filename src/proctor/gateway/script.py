@@ -31,13 +31,14 @@ class _ScriptRecord(Record, forbid_unknown_fields=True):
 
 
 class ScriptUsage(_ScriptRecord):
-    """The usage that a response reports, in tokens."""
+    """The usage that a response reports, in tokens; `reasoning` is a part of `output`."""
 
     input: Count = 0
     output: Count = 0
     cache_read: Count = 0
     cache_write_5m: Count = 0
     cache_write_1h: Count = 0
+    reasoning: Count = 0
 
     def tokens(self) -> Tokens:
         """The same as tokens."""
@@ -95,7 +96,7 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
     Attributes:
         text: what the model writes; `thinking` comes before it, `tools` after it.
-        tools: tool calls, each ``{Bash: {command: ls}}``.
+        tools: tool calls, each ``{Bash: {command: ls}}``; a text instead is the input of a tool without a schema.
         content: content blocks as the API writes them, instead of the three above.
         delay: seconds before the first byte; `pace`: seconds between events; `piece`: characters per event.
         error, too_long, raw, drop: instead of a response; `drop` ends the connection without one.
@@ -106,7 +107,7 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
     text: str | None = None
     thinking: str | None = None
-    tools: list[dict[str, dict[str, Any]]] | None = None
+    tools: list[dict[str, dict[str, Any] | str]] | None = None
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
     usage: ScriptUsage | None = None

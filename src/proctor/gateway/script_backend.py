@@ -242,7 +242,7 @@ class ScriptResponder(Responder):
             overloaded = step.error_event.type == "overloaded_error"
             status = OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
             return self._error_reply(ScriptError(status=status, message=step.error_event.message), call.dialect)
-        body, delay = msgspec.json.encode(message), step.delay
+        body, delay = msgspec.json.encode(call.dialect.whole_body(message, call)), step.delay
         ending: StreamEnd = "done"
         if step.silence is not None:
             delay += step.silence.seconds or 0.0

@@ -30,12 +30,13 @@ class EventStreamReader:
 
 
 class BodyReader:
-    """Reads a response that is one JSON document."""
+    """Reads a response that is one JSON document; `is_message`: it was a whole message of a model."""
 
     def __init__(self, dialect: Dialect, usage: UsageAccumulator) -> None:
         self._dialect = dialect
         self._usage = usage
         self._chunks: list[bytes] = []
+        self.is_message = False
 
     def feed(self, chunk: bytes) -> None:
         """Read a chunk that was relayed."""
@@ -45,5 +46,5 @@ class BodyReader:
     def finish(self) -> bytes:
         """The whole body, at its end."""
         body = b"".join(self._chunks)
-        self._dialect.read_body(body, self._usage)
+        self.is_message = self._dialect.read_body(body, self._usage)
         return body

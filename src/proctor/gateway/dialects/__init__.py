@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from proctor.gateway.dialects.base import Dialect, Route
+from proctor.gateway.dialects.chat import ChatDialect
+from proctor.gateway.dialects.gemini import GeminiDialect
 from proctor.gateway.dialects.messages import MessagesDialect
+from proctor.gateway.dialects.responses import ResponsesDialect
 
 MESSAGES: Final = MessagesDialect()
-DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (MESSAGES,)}
+CHAT: Final = ChatDialect()
+RESPONSES: Final = ResponsesDialect()
+GEMINI: Final = GeminiDialect()
+DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (MESSAGES, CHAT, RESPONSES, GEMINI)}
 
-__all__ = ["DIALECTS", "MESSAGES", "Dialect", "Route", "route"]
+__all__ = ["CHAT", "DIALECTS", "GEMINI", "MESSAGES", "RESPONSES", "Dialect", "Route", "route"]
 
 
 def route(method: str, path: str, query: str) -> Route | None:

@@ -23,6 +23,10 @@ CLOSED_STATUS: Final = 403
 FINAL_STATUS: Final = 451
 OVERLOADED: Final = 529  # a provider's own, not in HTTPStatus
 
+_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+_FIRST_ERROR: Final = 400
+_SERVER_ERROR: Final = 500
+
 TextPath = tuple[str | int, ...]
 
 
@@ -110,6 +114,8 @@ class Dialect(ABC):
         provider: whose dialect it is: the name by which its address and its key are configured.
         conversation: the member of a request that holds the conversation; `system` and `tools` likewise.
         unrecorded: members of a request that differ each time and are not recorded.
+        priced_tools: of what a provider may execute, that which is paid by the token, or counted and priced apart;
+            None for all of it.
         counter: the member that numbers the events of a stream, where there is one.
         unrecorded_event_fields: members of events that mean nothing.
     """
@@ -120,6 +126,7 @@ class Dialect(ABC):
     system: ClassVar[str] = "system"
     tools: ClassVar[str] = "tools"
     unrecorded: ClassVar[frozenset[str]] = frozenset()
+    priced_tools: ClassVar[frozenset[str] | None] = frozenset({"content from a URL"})
     counter: ClassVar[str | None] = None
     unrecorded_event_fields: ClassVar[frozenset[str]] = frozenset()
     malformed_event: ClassVar[str] = '{"type":'
@@ -146,9 +153,14 @@ class Dialect(ABC):
     def is_from_model(self, item: Any) -> bool:
         """Whether the model wrote this message of the conversation."""
 
+    def is_instruction(self, item: Any) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether this message of the conversation is a part of the system prompt."""
+        return False
+
     def first_text(self, call: ModelCall) -> str:
         """The text of the first message."""
-        return self.item_text(call.message(0))
+        items = (decode_or_text(raw) for raw in call.messages)
+        return self.item_text(next((item for item in items if not self.is_instruction(item)), {}))
 
     def last_text(self, call: ModelCall) -> str:
         """The text and the tool results since the model's last message."""
@@ -157,7 +169,8 @@ class Dialect(ABC):
             item = decode_or_text(raw)
             if self.is_from_model(item):
                 break
-            texts.append(self.item_text(item))
+            if not self.is_instruction(item):
+                texts.append(self.item_text(item))
         return "\n".join(text for text in reversed(texts) if text)
 
     def client_filter(self, call: ModelCall) -> ClientFilter | None:  # noqa: ARG002 - for subclasses
@@ -167,7 +180,7 @@ class Dialect(ABC):
     def with_model(self, call: ModelCall, model: str) -> ModelCall:
         """The same request to another model."""
         fields = {**call.fields(), "model": msgspec.Raw(msgspec.json.encode(model))}
-        return msgspec.structs.replace(call, model=model, body=msgspec.json.encode(fields))
+        return msgspec.structs.replace(call, model=model, body=msgspec.json.encode(fields), altered=True)
 
     # Recordings
 
@@ -209,6 +222,10 @@ class Dialect(ABC):
     def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
         """The events that stream this message; `piece_length` is the number of characters per event, 0 for all."""
 
+    def whole_body(self, message: Any, call: ModelCall) -> Any:  # noqa: ARG002 - for subclasses
+        """A message as the body of a response that is not a stream of events."""
+        return message
+
     @abstractmethod
     def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
         """A scripted response in this dialect."""
@@ -238,6 +255,29 @@ class Dialect(ABC):
     def final_error_status(self, status: int) -> int:
         """The status with which the gateway relays a provider's error once it has given up."""
         return status
+
+
+def is_retryable_status(status: int) -> bool:
+    """Whether programs usually try again after this status."""
+    return status in _RETRYABLE or status >= _SERVER_ERROR or status < _FIRST_ERROR
+
+
+def text_bytes(*texts: str | None) -> int:
+    """The length of texts in bytes."""
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if text)
+
+
+def without_keys(value: Any, keys: frozenset[str], opaque: frozenset[str] = frozenset()) -> Any:
+    """A decoded value without these members and those that are null; what is below an `opaque` one is left as it is."""
+    if isinstance(value, list):
+        return [without_keys(item, keys, opaque) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: item if key in opaque else without_keys(item, keys, opaque)
+            for key, item in value.items()
+            if key not in keys and item is not None
+        }
+    return value
 
 
 def pieces(text: str, size: int) -> list[str]:

@@ -90,6 +90,7 @@ class MessagesDialect(Dialect):
     name = "messages"
     provider = "anthropic"
     unrecorded = frozenset({"metadata"})
+    priced_tools = None
     malformed_event = '{"type":"content_block_delta","index":0,"delt'
 
     def route(self, method: str, path: str, query: str) -> Route | None:
