@@ -168,9 +168,9 @@ class Meter:
         self._unsupported: Counter[str] = Counter()
 
     @property
-    def turns(self) -> int:
-        """Responses in main threads so far."""
-        return self._counts["turns"]
+    def whole_turns(self) -> int:
+        """Responses in main threads so far that did not break off: an agent asks again for one that did."""
+        return self._counts["whole_turns"]
 
     def cost(self, usages: tuple[Usage, ...]) -> float | None:
         """What a response cost; None when any part of it has no price."""
@@ -201,6 +201,7 @@ class Meter:
         if succeeded:
             self._roles[outcome.agent, outcome.role] += 1
             self._counts["turns"] += outcome.role is Role.MAIN
+            self._counts["whole_turns"] += outcome.role is Role.MAIN and not outcome.cut
             self._counts["compactions"] += outcome.role is Role.COMPACTION
         models = self._agents.setdefault(outcome.agent, {})
         for usage in outcome.usages:

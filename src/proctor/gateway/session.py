@@ -225,7 +225,7 @@ class GatewaySession:
 
     def _turns_are_used_up(self, call: ModelCall) -> bool:
         limit = self.spec.max_turns
-        return limit is not None and call.role is Role.MAIN and self.meter.turns >= limit
+        return limit is not None and call.role is Role.MAIN and self.meter.whole_turns >= limit
 
     def _check_unpriced(self, model: str) -> None:
         if self._reservation.has_limit and not self._allow_unpriced:

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -48,6 +49,7 @@ _NO_CREDIT: Final = re.compile(
     rb'"message"\s*:\s*"Your credit balance is too low'
     rb'|"code"\s*:\s*"insufficient_quota"|"reason"\s*:\s*"API_KEY_INVALID"'
 )
+_VERSION: Final = re.compile(r"^/v\d+[a-z0-9]*(?=/)")
 _MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -104,6 +106,7 @@ class Upstream(Backend, Responder):
 
     Args:
         base_url: its address; the client's path is appended.
+        versioned: the address has the API's version in it, as OpenAI's has, so the client's path must not.
         key: authenticates the gateway; the agent's own placeholder is dropped.
         idle_seconds: after this long without a byte, a response counts as cut.
         proxies: environment variables that may name a proxy.
@@ -115,6 +118,7 @@ class Upstream(Backend, Responder):
         *,
         key: Secret | None = None,
         auth: ProviderAuth = ProviderAuth.API_KEY,
+        versioned: bool = False,
         retry: RetryPolicy | None = None,
         idle_seconds: float = 600.0,
         proxies: Mapping[str, str] | None = None,
@@ -125,6 +129,7 @@ class Upstream(Backend, Responder):
             raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
         self.base_url = self.name = base_url.rstrip("/")
         self.auth = auth
+        self._versioned = versioned
         self.passes_login = auth is ProviderAuth.PASS_THROUGH
         self.secrets = () if key is None else (key.reveal(),)
         self._spellings = secret_spellings(self.secrets)
@@ -157,6 +162,8 @@ class Upstream(Backend, Responder):
         if not self.passes_login and not harmless:
             message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
             return json_reply(403, MESSAGES.error_body(403, message), headers=NO_RETRY_HEADERS)
+        if self._versioned:
+            incoming = replace(incoming, path=_VERSION.sub("", incoming.path))
         return await self._send(incoming, MESSAGES)
 
     async def _send(self, incoming: IncomingRequest, dialect: Dialect) -> BackendReply:

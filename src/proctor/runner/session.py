@@ -263,13 +263,15 @@ async def _plan_stored(
     for config in configs:
         tasks = _checked_tasks(config, benchmark)
         check_pod_unchanged(config)
-        model = None if config.model is None else parse_model(config.model)
+        model = None if config.model is None else parse_model(config.model, config.providers)
         agent = hooks.agent or agent_class(config.agent)
         if config.agent not in seen:
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
-        runs.append(_PlannedRun(config, agent, model, None if model is None else make_backend(model, access)))
+        runs.append(
+            _PlannedRun(config, agent, model, None if model is None else make_backend(model, access, agent.dialects))
+        )
     return _open_session(benchmark, provider, access, first, hooks), runs
 
 

@@ -79,6 +79,7 @@ def make_task_result(
         grade_seconds=graded.seconds if graded else 0.0,
         categories=task.categories,
         web=record.web,
+        altered=record.altered,
     )
 
 
