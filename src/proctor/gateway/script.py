@@ -96,7 +96,8 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
     Attributes:
         text: what the model writes; `thinking` comes before it, `tools` after it.
-        tools: tool calls, each ``{Bash: {command: ls}}``; a text instead is the input of a tool without a schema.
+        tools: tool calls, each ``{Bash: {command: ls}}``; a text instead is the input of a tool without a schema;
+            the kinds `shell`, `edit` and `write` become the tools of the agent's program.
         content: content blocks as the API writes them, instead of the three above.
         delay: seconds before the first byte; `pace`: seconds between events; `piece`: characters per event.
         error, too_long, raw, drop: instead of a response; `drop` ends the connection without one.

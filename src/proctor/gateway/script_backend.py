@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from proctor.gateway.script import (
     TaskScript,
 )
 from proctor.gateway.sse import SseEvent
+from proctor.gateway.tool_kinds import MissingTool, resolve_call
 
 # For what a script need not mention.
 _DEFAULT_STEPS: Final = {
@@ -134,7 +136,10 @@ class ScriptResponder(Responder):
             return self._exhausted(
                 call, conversation, number, f"the script of {conversation!r} ends before request {number}"
             )
-        return self._respond_step(self._with_values(step, call), call, incoming)
+        try:
+            return self._respond_step(self._with_values(step, call), call, incoming)
+        except MissingTool as missing:
+            return self._exhausted(call, conversation, number, str(missing))
 
     def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
         """Skip the step of this response, and the errors before it."""
@@ -145,7 +150,8 @@ class ScriptResponder(Responder):
         steps = (cursor.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
         step = next((step for step in steps if step is None or _is_complete_response(step)), None)
         if step is not None:
-            self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
+            with suppress(MissingTool):
+                self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
 
     def _cursor(self, task: TaskScript, call: ModelCall, conversation: str) -> _StepCursor | None:
         key = (conversation, call.role)
@@ -201,18 +207,18 @@ class ScriptResponder(Responder):
                 model=step.model or call.model,
                 thinking=step.thinking,
                 text=step.text,
-                tools=tuple(self._tool_calls(step)),
+                tools=tuple(self._tool_calls(step, call)),
                 content=step.content,
                 stop_reason=step.stop_reason,
                 tokens=usage.tokens(),
             )
         )
 
-    def _tool_calls(self, step: ScriptStep) -> Iterator[ScriptedTool]:
+    def _tool_calls(self, step: ScriptStep, call: ModelCall) -> Iterator[ScriptedTool]:
         for tool in step.tools or ():
             for name, arguments in tool.items():
                 self._tools += 1
-                yield ScriptedTool(self._tools, name, arguments)
+                yield ScriptedTool(self._tools, *resolve_call(name, arguments, call))
 
     def _stream_reply(self, step: ScriptStep, message: dict[str, Any], call: ModelCall) -> BackendReply:
         dialect = call.dialect
