@@ -13,11 +13,24 @@ from aiohttp import ClientResponse, ClientSession, web
 from proctor.core.result import Tokens
 from proctor.gateway import Gateway, GatewayEvent, GatewaySession, GatewaySessionSpec, RetryPolicy, Secret, Upstream
 from proctor.gateway.backend import Backend
-from proctor.gateway.sse import encode_event, events_from_message
+from proctor.gateway.dialects import route
+from proctor.gateway.dialects.messages_events import events_from_message
+from proctor.gateway.model_call import ModelCall
+from proctor.gateway.sse import encode_named_event
 
 KEY = "sk-ant-dummy-recognisable-0123456789"
 MODEL = "claude-sonnet-4-5"
 QUICK = RetryPolicy(tries=4, base_seconds=0.001, max_seconds=0.01, total_seconds=5)
+
+
+def parse_call(
+    body: bytes, headers: dict[str, str] | None = None, *, path: str = "/v1/messages", agent: str = ""
+) -> ModelCall | None:
+    """A model request as the gateway parses it."""
+    found = route("POST", *path.partition("?")[::2])
+    assert found is not None
+    return found.dialect.parse_call(found, body, headers or {}, agent=agent)
+
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +59,7 @@ def message(text: str = "Hello.", *, tokens: Tokens | None = None, model: str = 
 
 
 def stream_bytes(value: dict[str, Any], *, piece: int = 0) -> bytes:
-    return b"".join(encode_event(event) for event in events_from_message(value, piece_length=piece))
+    return b"".join(encode_named_event(event) for event in events_from_message(value, piece_length=piece))
 
 
 class Provider:
@@ -72,7 +85,7 @@ def respond_with(value: dict[str, Any], *, piece: int = 0) -> Handler:
         response = web.StreamResponse(headers={"content-type": "text/event-stream", "request-id": "req_1"})
         await response.prepare(request)
         for event in events_from_message(value, piece_length=piece):
-            await response.write(encode_event(event))
+            await response.write(encode_named_event(event))
         return response
 
     return handle

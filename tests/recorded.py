@@ -6,7 +6,8 @@ from typing import Any
 
 from gateway_lab import Agent, world
 from proctor.gateway import ScriptBackend, parse_script
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.dialects.messages_events import message_from_events
+from proctor.gateway.sse import EventSplitter
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]

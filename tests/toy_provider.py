@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from proctor.gateway.sse import encode_event, events_from_message
+from proctor.gateway.dialects.messages_events import events_from_message
+from proctor.gateway.sse import encode_named_event
 
 KEY = "sk-ant-dummy-recognisable-0123456789"
 MODEL = "claude-sonnet-4-5"
@@ -108,7 +109,7 @@ async def send(
     stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await stream.prepare(request)
     for event in list(events_from_message(message))[:events]:
-        await stream.write(encode_event(event))
+        await stream.write(encode_named_event(event))
     if events is None:
         await stream.write_eof()
     return stream
@@ -147,7 +148,9 @@ async def malformed(request: web.Request, body: dict[str, Any]) -> web.StreamRes
     stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
     await stream.prepare(request)
     for number, event in enumerate(events_from_message(make_message("lost"))):
-        await stream.write(encode_event('{"type":"content_block_delta","index":0,"delt' if number == 2 else event))
+        await stream.write(
+            encode_named_event('{"type":"content_block_delta","index":0,"delt' if number == 2 else event)
+        )
     await stream.write_eof()
     return stream
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack, cast
 
 from proctor.analysis.sweep import SweepOutcome
 from proctor.core.agent import Agent
@@ -324,9 +324,10 @@ def _callback(name: str, function: Callable[..., None] | None) -> Callable[..., 
     return function or (lambda *_: None)
 
 
-def _predictions(given: PredictionSource) -> PredictionSource:
+def _predictions(given: object) -> PredictionSource:
+    """Checked by hand: who calls this may have no type checker."""
     if isinstance(given, str | Path):
-        return given
+        return cast("PredictionSource", given)
     known = list(given) if isinstance(given, Iterable) else None
     if known is None or not all(isinstance(one, Prediction) for one in known):
         kinds = "a Path, objects of the class Prediction, or 'oracle'"

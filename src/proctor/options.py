@@ -106,7 +106,9 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
         append_system_prompt: Is added to the system prompt of the agent's program.
         allowed_tools: The tools that the model is offered, as Bash,Read. [default: all]
         agent_env: A variable for the agent's program; may be repeated. It is stored with the run: no secrets.
-        model: A model id or short name; script:FILE; replay:RUN.
+        model: A model id or short name; NAME/MODEL of a --provider; script:FILE; replay:RUN.
+        providers: Where a provider is: anthropic, openai, gemini, or a name of your own for a server that speaks
+            OpenAI's dialects, whose key is in NAME_API_KEY; may be repeated.
         preset: The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]
         pod_template: With --mode h2: a pod template of the preset, or a file. [default: benchmark]
         variables: With --mode h2: a variable of the template; may be repeated.
@@ -132,6 +134,7 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
     allowed_tools: Sequence[str] | str
     agent_env: Mapping[str, str]
     model: str | None
+    providers: Mapping[str, str]
     preset: str | None
     pod_template: str | None
     variables: Mapping[str, str]

@@ -17,6 +17,7 @@ from gateway_lab import (
     Agent,
     fail_with,
     message,
+    parse_call,
     provider,
     provider_body,
     respond_with,
@@ -39,7 +40,6 @@ from proctor.gateway import (
 )
 from proctor.gateway.estimates import ADDED_PROMPT_TOKENS, UNSEEN_BODY_TOKENS, UNSEEN_STREAM_TOKENS, unanswered_usage
 from proctor.gateway.meter import GatewayUsage
-from proctor.gateway.model_call import parse_model_call
 from proctor.gateway.prices import Usage
 from proctor.runner.run_cost import recording_usage
 from waiting import eventually
@@ -49,7 +49,7 @@ TEXT = "word " * 400
 
 def test_the_input_of_a_request_has_no_more_tokens_than_bytes_and_the_price_that_it_asks_for() -> None:
     def estimate(body: bytes) -> Usage:
-        call = parse_model_call(body, {})
+        call = parse_call(body, {})
         assert call is not None
         return unanswered_usage(call)
 

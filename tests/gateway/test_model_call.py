@@ -3,13 +3,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway_lab import parse_call
+from proctor.gateway.dialects.messages import content_text
 from proctor.gateway.model_call import (
     MAX_CONVERSATIONS,
     ConversationNames,
     ModelCall,
     Role,
-    content_text,
-    parse_model_call,
 )
 
 SUMMARY = (
@@ -21,7 +21,7 @@ WORKING = [{"name": "Bash"}, {"name": "Edit"}]
 
 def call(headers: dict[str, str] | None = None, agent: str = "", **fields: Any) -> ModelCall:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
-    found = parse_model_call(msgspec.json.encode(body), headers or {}, agent=agent)
+    found = parse_call(msgspec.json.encode(body), headers or {}, agent=agent)
     assert found is not None
     return found
 
@@ -49,19 +49,19 @@ def test_another_program_may_work_without_tools() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"model":1,"messages":[]}', b'{"model":"m"}', b"\xff"])
 def test_what_is_no_request_is_not_taken_for_one(body: bytes) -> None:
-    assert parse_model_call(body, {}) is None
+    assert parse_call(body, {}) is None
 
 
 def test_half_a_character_does_not_hide_a_request() -> None:
     body = rb'{"model":"m","messages":[{"role":"user","content":"a\ud83d b \ude00 \ud83d\ude00 \uD83D"}],"stream":true}'
-    found = parse_model_call(body, {})
+    found = parse_call(body, {})
     assert found is not None
     assert found.stream
     assert found.last_text() == "a\ufffd b \ufffd \U0001f600 \ufffd"
 
 
 def test_a_body_nested_without_end_is_no_request() -> None:
-    assert parse_model_call(b'{"model":"m","messages":' + b"[" * 100_000, {}) is None
+    assert parse_call(b'{"model":"m","messages":' + b"[" * 100_000, {}) is None
 
 
 @pytest.mark.parametrize(("given", "stream"), [({}, False), ({"stream": None}, False), ({"stream": True}, True)])

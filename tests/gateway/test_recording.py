@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_lab import message, stream_bytes
+from gateway_lab import message, parse_call, stream_bytes
 from proctor.core.errors import InvalidData
-from proctor.gateway.model_call import ModelCall, Role, parse_model_call
+from proctor.gateway.dialects import MESSAGES
+from proctor.gateway.dialects.messages_events import message_from_events
+from proctor.gateway.model_call import ModelCall, Role
 from proctor.gateway.recorder import HARD_DELTA_LIMIT, MAX_IN_MEMORY_BYTES, EventBuffer, Recorder, format_timestamp
 from proctor.gateway.recording import (
     ExpandedExchange,
@@ -19,14 +21,14 @@ from proctor.gateway.recording import (
     load_recording,
 )
 from proctor.gateway.redact import REDACTED, Redactor
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.sse import EventSplitter
 
 HEADER = RecordingHeader(task_id="t", label="t#1", backend="script", created_at="2026-01-01T00:00:00.000+00:00")
 SECRET = "path-token-5ecret"
 
 
 def call(messages: list[Any], **fields: Any) -> ModelCall:
-    found = parse_model_call(msgspec.json.encode({"model": "m", "messages": messages, **fields}), {})
+    found = parse_call(msgspec.json.encode({"model": "m", "messages": messages, **fields}), {})
     assert found is not None
     return found
 
@@ -120,7 +122,7 @@ def test_only_what_is_already_written_is_referred_to(tmp_path: Path) -> None:
 def test_secrets_are_in_no_line(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     with open_recorder(path) as recorder:
-        tape = recorder.new_event_buffer()
+        tape = recorder.new_event_buffer(MESSAGES)
         for payload in EventSplitter().feed(stream_bytes(message(f"it is {SECRET}!"), piece=3)):
             tape.add(payload, 0)
         record(recorder, call([user(f"env: {SECRET} sk-ant-api03-dummydummy")], system=f"base {SECRET}"), tape=tape)
@@ -190,7 +192,7 @@ def test_a_full_disk_leaves_whole_lines_only(tmp_path: Path, monkeypatch: pytest
 
 
 def tape_entries(payloads: list[bytes], tmp_path: Path, secrets: tuple[str, ...] = ()) -> list[Any]:
-    tape = EventBuffer(Redactor(secrets), tmp_path)
+    tape = EventBuffer(MESSAGES, Redactor(secrets), tmp_path)
     for at, payload in enumerate(payloads):
         tape.add(payload, at)
     entries: list[Any] = msgspec.json.decode(b"[" + b"".join(tape.blocks()) + b"]")
@@ -235,7 +237,7 @@ def test_a_tape_keeps_what_is_not_json_and_what_it_does_not_know(tmp_path: Path)
 
 
 def test_a_long_tape_does_not_stay_in_memory(tmp_path: Path) -> None:
-    tape = EventBuffer(Redactor(), tmp_path)
+    tape = EventBuffer(MESSAGES, Redactor(), tmp_path)
     payload = stream_bytes(message("word " * 20)).split(b"data: ")[3].split(b"\n")[0]
     for at in range(20 * MAX_IN_MEMORY_BYTES // 100):
         tape.add(payload, at)

@@ -12,7 +12,8 @@ from gateway_lab import Agent, World, world
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
 from proctor.gateway import Gateway, GatewaySessionSpec, ReplayBackend, ReplayDivergence, ScriptBackend, parse_script
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.dialects.messages_events import message_from_events
+from proctor.gateway.sse import EventSplitter
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}
 WORKING = [{"name": "Bash"}, {"name": "Edit"}]

@@ -4,11 +4,12 @@ import msgspec
 import pytest
 
 from proctor.gateway import request_matching
+from proctor.gateway.dialects import MESSAGES, Dialect
 from proctor.gateway.request_matching import RequestMatcher, normalize_message
 
 
 def difference(recorded: list[Any], now: list[Any]) -> str | None:
-    return RequestMatcher().difference(recorded, [msgspec.Raw(msgspec.json.encode(message)) for message in now])
+    return RequestMatcher(MESSAGES).difference(recorded, [msgspec.Raw(msgspec.json.encode(message)) for message in now])
 
 
 def said(text: str) -> dict[str, Any]:
@@ -55,8 +56,8 @@ def test_cache_marks_signatures_and_the_form_of_a_text_make_no_difference() -> N
     other = {"type": "thinking", "thinking": "x", "signature": "b"}
     plain = {"role": "user", "content": "hi"}
     assert difference([plain], [{"role": "user", "content": [marked]}]) is None
-    assert normalize_message({"role": "a", "content": [thinking, marked]}) == normalize_message(
-        {"role": "a", "content": [other, {"type": "text", "text": "hi"}]}
+    assert normalize_message({"role": "a", "content": [thinking, marked]}, MESSAGES) == normalize_message(
+        {"role": "a", "content": [other, {"type": "text", "text": "hi"}]}, MESSAGES
     )
 
 
@@ -78,13 +79,13 @@ def test_a_message_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest
     read: list[Any] = []
     real = request_matching.normalize_message
 
-    def counted(message: Any) -> Any:
+    def counted(message: Any, dialect: Dialect) -> Any:
         read.append(message)
-        return real(message)
+        return real(message, dialect)
 
     monkeypatch.setattr(request_matching, "normalize_message", counted)
     talk = [said(f"message {number}") for number in range(50)]
-    matcher = RequestMatcher()
+    matcher = RequestMatcher(MESSAGES)
     for end in range(1, 51):
         now = [msgspec.Raw(msgspec.json.encode(message)) for message in talk[:end]]
         assert matcher.difference(talk[:end], now) is None

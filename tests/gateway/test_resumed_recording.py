@@ -20,7 +20,8 @@ from proctor.gateway import (
     parse_script,
 )
 from proctor.gateway.backend import Backend
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.dialects.messages_events import message_from_events
+from proctor.gateway.sse import EventSplitter
 
 
 @asynccontextmanager

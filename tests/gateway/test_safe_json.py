@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from gateway_lab import MODEL, message, provider, respond_with, upstream, world
+from gateway_lab import MODEL, message, parse_call, provider, respond_with, upstream, world
 from proctor.core.result import Tokens
 from proctor.gateway import GatewaySessionSpec, ReplayBackend, ScriptBackend, parse_script
-from proctor.gateway.model_call import parse_model_call
+from proctor.gateway.dialects import MESSAGES
 from proctor.gateway.recording import load_recording
 from proctor.gateway.request_matching import normalize_message
 from proctor.gateway.safe_json import MAX_DEPTH, decode_or_text
@@ -81,7 +81,7 @@ async def test_nothing_an_agent_writes_makes_the_gateway_fail(hostile: bytes, se
 
 @pytest.mark.parametrize("model", [b"\xff", b"\xc3\x28"])
 async def test_a_model_whose_name_is_no_text_is_no_request(model: bytes) -> None:
-    assert parse_model_call(b'{"model":"%b","messages":[]}' % model, {}) is None
+    assert parse_call(b'{"model":"%b","messages":[]}' % model, {}) is None
 
 
 @pytest.mark.parametrize("event", [b'"\xff"', b'{"type":"message_delta","x":"\xff"}', nested(100_000), b'{"error"'])
@@ -112,6 +112,6 @@ def test_a_value_is_read_as_deep_as_anybody_writes() -> None:
 
 def test_a_list_of_one_is_compared_whatever_is_in_it() -> None:
     for one in (1, None, ["type", "text"], {"type": 1}):
-        assert normalize_message({"content": [{"input": {"lines": [one]}}]}) == {
+        assert normalize_message({"content": [{"input": {"lines": [one]}}]}, MESSAGES) == {
             "content": [{"input": {"lines": [one]}}]
         }

@@ -8,7 +8,8 @@ from aiohttp import ClientError, ClientPayloadError
 from gateway_lab import Agent, World, world
 from proctor.core.result import Tokens
 from proctor.gateway import ReplayDivergence, ScriptBackend, parse_script
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.dialects.messages_events import message_from_events
+from proctor.gateway.sse import EventSplitter
 from waiting import PATIENCE, eventually
 
 CLAUDE = {"X-Claude-Code-Session-Id": "s1"}

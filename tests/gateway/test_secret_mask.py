@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway_lab import KEY, message, provider, stream_bytes, upstream, world
+from proctor.gateway.dialects.messages_events import message_from_events
 from proctor.gateway.redact import REDACTED
 from proctor.gateway.secret_mask import SecretMask, mask_text, secret_spellings
-from proctor.gateway.sse import EventSplitter, message_from_events
+from proctor.gateway.sse import EventSplitter
 
 SPELLINGS = secret_spellings([KEY])
 MASK = REDACTED + "*" * (len(KEY) - len(REDACTED))

@@ -5,10 +5,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from gateway_lab import QUICK, message, provider, respond_with, upstream, world
+from gateway_lab import QUICK, message, parse_call, provider, respond_with, upstream, world
 from proctor.core.result import Tokens
 from proctor.gateway import ProviderAuth, Upstream, load_recording
-from proctor.gateway.model_call import parse_model_call
 from proctor.gateway.server_tools import is_remote_work
 
 LOGIN = {"authorization": "Bearer dummy-own-login-0123456789"}
@@ -17,7 +16,7 @@ LOGIN = {"authorization": "Bearer dummy-own-login-0123456789"}
 def wanted(body: bytes | None = None, **fields: Any) -> tuple[str, ...]:
     """What a request wants of the provider beside a response."""
     request = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
-    call = parse_model_call(body or msgspec.json.encode(request), {})
+    call = parse_call(body or msgspec.json.encode(request), {})
     assert call is not None
     return call.server_tools
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.gateway import sse
-from proctor.gateway.sse import EventSplitter, encode_event, events_from_message, message_from_events
+from proctor.gateway.dialects.messages_events import events_from_message, message_from_events
+from proctor.gateway.sse import EventSplitter, encode_named_event
 
 PAYLOADS = [b'{"type":"message_start"}', b'{"a":"\xc3\xa9 \\n\\n"}', b"{}", b"not json"]
 STREAM = b"".join(b"event: x\ndata: " + payload + b"\n\n" for payload in PAYLOADS)
@@ -73,7 +74,7 @@ def test_a_message_is_the_same_whether_it_is_streamed_or_not(
     events = list(events_from_message(message, piece_length=piece))
     assert message_from_events(events) == message
     assert events[-1] == {"type": "message_stop"}
-    wire = b"".join(encode_event(event) for event in events)
+    wire = b"".join(encode_named_event(event) for event in events)
     assert len(EventSplitter().feed(wire)) == len(events)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from proctor.core.agent import MODEL_ALIASES
 from proctor.core.errors import InvalidData, UsageError
-from proctor.gateway import GatewaySessionSpec, ProviderAuth, ReplayBackend, ScriptBackend, Upstream
+from proctor.gateway import GatewaySessionSpec, ProviderAuth, Providers, ReplayBackend, ScriptBackend, Upstream
 from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
 from sessions import Toys
 from toy_provider import KEY
@@ -69,3 +69,56 @@ def test_the_environment_says_how_the_provider_is_reached(tmp_path: Path) -> Non
     unusable = ModelAccess.from_environment({"ANTHROPIC_API_KEY": KEY, "HTTPS_PROXY": "socks5://p"})
     with pytest.raises(UsageError, match="the proxy's address"):
         make_backend(parse_model("sonnet"), unusable)
+
+
+OPENAI = {"OPENAI_API_KEY": "dummy-openai-key"}
+GEMINI = {"GEMINI_API_KEY": "dummy-gemini-key"}
+
+
+def reached(environ: dict[str, str], model: str = "m", **urls: str) -> dict[str, tuple[str, ProviderAuth]]:
+    """Where the requests of each provider's dialects go."""
+    made = make_backend(parse_model(model, urls), ModelAccess.from_environment(environ, urls=urls))
+    upstreams = made.upstreams if isinstance(made, Providers) else {"anthropic": made}
+    return {name: (one.name, getattr(one, "auth")) for name, one in upstreams.items()}  # noqa: B009 - of a base class
+
+
+def test_each_provider_has_its_key_and_its_address() -> None:
+    found = reached({"ANTHROPIC_API_KEY": KEY, **OPENAI, **GEMINI})
+    assert found == {
+        "anthropic": ("https://api.anthropic.com", ProviderAuth.API_KEY),
+        "openai": ("https://api.openai.com/v1", ProviderAuth.BEARER),
+        "gemini": ("https://generativelanguage.googleapis.com", ProviderAuth.GOOGLE_API_KEY),
+    }
+    moved = {**OPENAI, "OPENAI_BASE_URL": "http://127.0.0.1:9/api"}
+    assert reached(moved) == {"openai": ("http://127.0.0.1:9/api", ProviderAuth.BEARER)}
+    assert reached(moved, openai="http://127.0.0.1:8") == {"openai": ("http://127.0.0.1:8/v1", ProviderAuth.BEARER)}
+
+
+def test_a_server_of_ones_own_speaks_openais_dialects_and_may_want_no_key() -> None:
+    assert reached({}, vllm="http://127.0.0.1:8000") == {"openai": ("http://127.0.0.1:8000/v1", ProviderAuth.NONE)}
+    keyed = {"OPEN_ROUTER_API_KEY": "dummy-router-key"}
+    router = {"open-router": "https://example.org/api/v1"}
+    assert reached(keyed, **router) == {"openai": ("https://example.org/api/v1", ProviderAuth.BEARER)}
+
+
+def test_the_models_name_may_say_which_provider() -> None:
+    urls = {"vllm": "http://127.0.0.1:1/v1", "other": "http://127.0.0.1:2/v1"}
+    choice = parse_model("other/org/model", urls)
+    assert (choice.model, choice.provider, choice.text) == ("org/model", "other", "other/org/model")
+    assert parse_model("org/model", urls).model == "org/model"
+    assert reached(OPENAI, "other/m", **urls)["openai"][0] == "http://127.0.0.1:2/v1"
+    assert reached(OPENAI, "m", **urls)["openai"][0] == "https://api.openai.com/v1"
+    with pytest.raises(UsageError, match="may be of any of the providers vllm, other"):
+        reached({}, "m", **urls)
+
+
+@pytest.mark.parametrize(("name", "url"), [("vLLM", "http://x"), ("a", "localhost:8000"), ("a", ""), ("a", "ftp://x")])
+def test_a_provider_that_is_none_is_refused(name: str, url: str) -> None:
+    with pytest.raises(UsageError, match="--provider"):
+        ModelAccess.from_environment({}, urls={name: url})
+
+
+def test_an_agent_needs_the_key_of_its_own_dialect() -> None:
+    with pytest.raises(UsageError, match="there is no key for the model gpt-x; set OPENAI_API_KEY"):
+        make_backend(parse_model("gpt-x"), ModelAccess.from_environment({"ANTHROPIC_API_KEY": KEY}), ("responses",))
+    assert make_backend(parse_model("gpt-x"), ModelAccess.from_environment(OPENAI), ("responses",))

@@ -105,6 +105,7 @@ class ClaudeCode(Agent):
     """
 
     name = "claude_code"
+    dialects = ("messages",)
 
     def __init__(
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0

@@ -27,6 +27,7 @@ _GATEWAY_REFUSALS: Final = (
     (402, "budget_exhausted: the run", Cause.RUN_BUDGET),
     (402, "budget_exhausted", Cause.TASK_BUDGET),
     (402, "model_without_price", Cause.RUN_BUDGET),
+    (402, "turn_limit", Cause.TURN_LIMIT),
     (403, "session_closed", Cause.INTERRUPTED),
     (451, "web_not_allowed", Cause.AGENT_CRASHED),
 )

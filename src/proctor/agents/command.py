@@ -126,6 +126,11 @@ class CommandAgent(Agent):
             described |= {
                 "ANTHROPIC_BASE_URL": url,
                 "ANTHROPIC_API_KEY": None if request.own_login else KEY_PLACEHOLDER,
+                "OPENAI_BASE_URL": f"{url}/v1",
+                "OPENAI_API_BASE": f"{url}/v1",
+                "OPENAI_API_KEY": KEY_PLACEHOLDER,
+                "GOOGLE_GEMINI_BASE_URL": url,
+                "GEMINI_API_KEY": KEY_PLACEHOLDER,
             }
         return {
             **options.env,

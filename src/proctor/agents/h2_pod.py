@@ -76,6 +76,7 @@ class H2Pod(Agent):
     """
 
     name = "h2_pod"
+    dialects = ("messages",)
 
     def __init__(self, setup: AgentSetup | None = None, *, timeouts: PodTimeouts | None = None) -> None:
         super().__init__(setup)

@@ -113,6 +113,9 @@ class Agent(ABC):
         needs_oracle: it is given the task's oracle; never true for an agent under test.
         needs_sandbox: it is given a sandbox.
         needs_model: it cannot work without a model.
+        dialects: in which its program asks the model, by their names; none: it is not known.
+        pins_model: its program asks other models for titles and the like; the gateway sends all to the run's model.
+        refusal_status: that of the gateway's refusals, where its program takes no other as final.
 
     Raises:
         UsageError: something that this agent needs is missing from the setup.
@@ -122,6 +125,9 @@ class Agent(ABC):
     needs_oracle: bool = False
     needs_sandbox: bool = True
     needs_model: bool = True
+    dialects: tuple[str, ...] = ()
+    pins_model: bool = False
+    refusal_status: int | None = None
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup

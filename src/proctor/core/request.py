@@ -182,8 +182,22 @@ class RunRequest(TaskRequest):
     ] = field(default_factory=dict)
     model: Annotated[
         str | None,
-        option("A model id or short name; script:FILE; replay:RUN.", "MODEL", kind="model", varies=True),
+        option(
+            "A model id or short name; NAME/MODEL of a --provider; script:FILE; replay:RUN.",
+            "MODEL",
+            kind="model",
+            varies=True,
+        ),
     ] = None
+    providers: Annotated[
+        dict[str, str],
+        option(
+            "Where a provider is: anthropic, openai, gemini, or a name of your own for a server that speaks OpenAI's "
+            "dialects, whose key is in NAME_API_KEY; may be repeated.",
+            "NAME=URL",
+            flags=("--provider",),
+        ),
+    ] = field(default_factory=dict)
     preset: Annotated[
         str | None,
         option(

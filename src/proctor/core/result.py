@@ -3,19 +3,22 @@
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec import field
+
 from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.verdict import Verdict
 
 
 class Tokens(Record):
-    """Tokens by the classes that are priced apart."""
+    """Tokens by the classes that are priced apart; `reasoning` is a part of `output`, where it is known."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write_5m: int = 0
     cache_write_1h: int = 0
+    reasoning: int = 0
 
     @property
     def total(self) -> int:
@@ -29,6 +32,7 @@ class Tokens(Record):
             cache_read=self.cache_read + other.cache_read,
             cache_write_5m=self.cache_write_5m + other.cache_write_5m,
             cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            reasoning=self.reasoning + other.reasoning,
         )
 
 
@@ -117,6 +121,18 @@ class WebUse(Record):
     searches: int = 0
 
 
+class AlteredRequests(Record):
+    """Requests of an agent that the gateway did not send as they were.
+
+    Attributes:
+        pinned: those to another model than the run's, which were sent to the run's, by the model that was asked for.
+        refused: those that asked for what can neither be metered nor be recorded, by what it was.
+    """
+
+    pinned: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+
+
 class Attempt(Record):
     """One try at a task. Failed and retried tries stay in the ledger with what they cost."""
 
@@ -134,6 +150,7 @@ class TaskResult(Record):
 
     Attributes:
         web: of the attempt that counts; None where no gateway was between the agent and its model.
+        altered: likewise; None where all requests were sent as they were.
     """
 
     run_id: str
@@ -150,6 +167,7 @@ class TaskResult(Record):
     grade_seconds: float
     categories: dict[str, str]
     web: WebUse | None = None
+    altered: AlteredRequests | None = None
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
     @property

@@ -9,6 +9,7 @@ from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEven
 from proctor.gateway.gateway import Gateway
 from proctor.gateway.meter import ConversationUsage, GatewayUsage
 from proctor.gateway.prices import Prices
+from proctor.gateway.providers import Providers
 from proctor.gateway.recording import load_recording
 from proctor.gateway.redact import Redactor, Secret
 from proctor.gateway.replay_backend import ReplayBackend
@@ -29,6 +30,7 @@ __all__ = [
     "GatewayUsage",
     "Prices",
     "ProviderAuth",
+    "Providers",
     "Redactor",
     "ReplayBackend",
     "ReplayDivergence",

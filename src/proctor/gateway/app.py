@@ -18,15 +18,15 @@ from proctor.gateway.backend import (
     IncomingRequest,
     RecordingLost,
     StreamBroken,
-    error_body,
 )
+from proctor.gateway.dialects import MESSAGES, Route, route
+from proctor.gateway.dialects.base import ClientFilter, Dialect
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.exchange import ExchangeTracker
 from proctor.gateway.http import HttpRequest, HttpResponseWriter
-from proctor.gateway.model_call import ModelCall, parse_model_call
+from proctor.gateway.model_call import ModelCall
 from proctor.gateway.session import RECORDING_LOST, SESSION_CLOSED, GatewayRefusal, GatewaySession
 
-_MESSAGES_PATH: Final = "/v1/messages"
 _SESSION_PREFIX: Final = "/t/"
 _AGENT_PREFIX: Final = "/a/"
 # Parsed paths are cached; very long ones would fill the memory.
@@ -46,12 +46,14 @@ class GatewayApp:
         raw_path, _, query = request.target.partition("?")
         token, agent, path = split_path(raw_path) if len(raw_path) <= _MAX_PATH_LENGTH else ("", "", None)
         session = self._sessions.get(token)
+        found = None if path is None else route(request.method, path, query)
+        dialect = MESSAGES if found is None else found.dialect
         if session is None and token in self._closed:
-            _send_refusal(response, SESSION_CLOSED)
+            _send_refusal(response, SESSION_CLOSED, dialect)
         elif session is None:
-            _send_error(response, 404, "not_found_error", "no such session")
+            _send_error(response, dialect, 404, "no such session")
         elif path is None:
-            _send_error(response, 404, "not_found_error", "no such path")
+            _send_error(response, dialect, 404, "no such path")
         elif request.method == "HEAD" and path in {"", "/"}:
             response.send(200, {})
         else:
@@ -59,46 +61,55 @@ class GatewayApp:
             incoming = IncomingRequest(
                 request.method, f"{path}?{query}" if query else path, request.headers, request.body
             )
-            serving = self._serve(response, session, agent, incoming)
+            serving = self._serve(response, session, agent, incoming, found)
             del request, incoming
-            await _serve_safely(serving, response, session)
+            await _serve_safely(serving, response, session, dialect)
 
     async def _serve(
-        self, response: HttpResponseWriter, session: GatewaySession, agent: str, incoming: IncomingRequest
+        self,
+        response: HttpResponseWriter,
+        session: GatewaySession,
+        agent: str,
+        incoming: IncomingRequest,
+        found: Route | None,
     ) -> None:
         if self._passes_login:
             session.redact_login(incoming.headers)
-        if incoming.method == "POST" and incoming.path.partition("?")[0] == _MESSAGES_PATH:
-            call = parse_model_call(incoming.body, incoming.headers, agent=agent)
+        if found is not None:
+            call = found.dialect.parse_call(found, incoming.body, incoming.headers, agent=agent)
             if call is None:
-                _send_error(response, 400, "invalid_request_error", "the body is not a request to the Messages API")
+                message = f"the body is not a request in the dialect {found.dialect.name}"
+                _send_error(response, found.dialect, 400, message)
                 return
-            serving = self._serve_model_call(response, session, call, incoming)
+            call = session.pin_model(call)
+            sent = replace(incoming, path=call.path, body=call.body if call.altered else incoming.body)
+            serving = self._serve_model_call(response, session, call, sent)
+            del sent
             del call, incoming
             await serving
         elif (refusal := session.refusal()) is not None:
-            _send_refusal(response, refusal)
+            _send_refusal(response, refusal, MESSAGES)
         # With our key, the backend refuses such requests because of their cost.
         elif self._passes_login and (refusal := session.remote_work_refusal(incoming)) is not None:
-            session.record_refusal(refusal, incoming.path.partition("?")[0])
-            _send_refusal(response, refusal)
+            session.record_refusal(refusal, incoming.path.partition("?")[0], MESSAGES)
+            _send_refusal(response, refusal, MESSAGES)
         else:
             await _relay(response, await session.responder.respond_other(incoming), None)
 
     async def _serve_model_call(
         self, response: HttpResponseWriter, session: GatewaySession, call: ModelCall, incoming: IncomingRequest
     ) -> None:
-        conversation = session.conversation_name(call)
-        refusal, paid = None if session.ended else session.web_refusal(call), None
+        conversation, dialect = session.conversation_name(call), call.dialect
+        refusal, paid = None if session.ended else session.request_refusal(call), None
         if refusal is None and not session.ended:
             paid = session.responder.paid_reply(call, conversation, incoming)
         if refusal is None and paid is None:
-            refusal = session.refusal(call.model)
+            refusal = session.refusal(call)
         if refusal is not None:
-            session.record_refusal(refusal, conversation)
-            _send_refusal(response, refusal)
+            session.record_refusal(refusal, conversation, dialect)
+            _send_refusal(response, refusal, dialect, session)
             return
-        exchange = ExchangeTracker(session, call, conversation)
+        exchange, client_filter = ExchangeTracker(session, call, conversation), dialect.client_filter(call)
         cut: str | None = "the client left"
         try:
             incoming = replace(incoming, sends=exchange)
@@ -108,20 +119,20 @@ class GatewayApp:
                 session.report_failure(reply.failure)
             if reply.divergence is not None:
                 session.report_divergence(reply.divergence)
-            await _relay(response, reply, exchange)
+            await _relay(response, reply, exchange, client_filter)
             cut = None
         except StreamBroken as broken:
             cut = str(broken)
             raise
         except RecordingLost:
             cut = "it was not sent: the recording cannot be written"
-            _send_refusal(response, RECORDING_LOST)
+            _send_refusal(response, RECORDING_LOST, dialect, session)
         finally:
             exchange.finish(cut)
 
 
 async def _serve_safely(
-    serving: Coroutine[Any, Any, None], response: HttpResponseWriter, session: GatewaySession
+    serving: Coroutine[Any, Any, None], response: HttpResponseWriter, session: GatewaySession, dialect: Dialect
 ) -> None:
     """Run a handler; when it fails, the client gets an error or is disconnected, and the runner is notified."""
     task = asyncio.current_task()
@@ -137,25 +148,37 @@ async def _serve_safely(
         if response.started:
             response.abort(reset=False)
         else:
-            _send_error(response, 500, "api_error", "the gateway failed")
+            _send_error(response, dialect, 500, "the gateway failed")
     finally:
         if task is not None:
             session.tasks.discard(task)
 
 
-async def _relay(response: HttpResponseWriter, reply: BackendReply, exchange: ExchangeTracker | None) -> None:
+async def _relay(
+    response: HttpResponseWriter,
+    reply: BackendReply,
+    exchange: ExchangeTracker | None,
+    client_filter: ClientFilter | None = None,
+) -> None:
     try:
         if exchange is not None:
-            exchange.start_response(reply.status, reply.headers, reply.errors, paid=reply.paid)
-        response.start(reply.status, reply.headers)
+            exchange.start_response(reply)
+        headers = reply.headers
+        if not headers.get("content-type", "").lower().startswith("text/event-stream"):
+            client_filter = None
+        if client_filter is not None:
+            headers = {name: value for name, value in headers.items() if name != "content-length"}
+        response.start(reply.status, headers)
         async with aclosing(reply.chunks) as chunks:
             async for chunk in chunks:
                 try:
-                    await response.write(chunk)
+                    await response.write(chunk if client_filter is None else client_filter.feed(chunk))
                 finally:
                     # Counted also if the client disconnects before it has read this.
                     if exchange is not None:
                         exchange.feed_chunk(chunk)
+        if client_filter is not None:
+            await response.write(client_filter.finish())
         response.end()
     except asyncio.CancelledError:
         # The client left. What the provider had sent by then was generated, and is charged.
@@ -185,14 +208,17 @@ def split_path(raw_path: str) -> tuple[str, str, str | None]:
     steps = [step for step in plain.split("/") if step]
     if "%" in plain or "\\" in plain or not plain.isprintable() or ".." in steps or "." in steps:
         return token, agent, None
-    return token, agent, quote("".join(f"/{step}" for step in steps))
+    return token, agent, quote("".join(f"/{step}" for step in steps), safe="/:")
 
 
-def _send_refusal(response: HttpResponseWriter, refusal: GatewayRefusal) -> None:
-    _send_error(response, refusal.status, refusal.kind, refusal.message, NO_RETRY_HEADERS)
-
-
-def _send_error(
-    response: HttpResponseWriter, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+def _send_refusal(
+    response: HttpResponseWriter, refusal: GatewayRefusal, dialect: Dialect, session: GatewaySession | None = None
 ) -> None:
-    response.send(status, {**JSON_HEADERS, **(headers or {})}, msgspec.json.encode(error_body(kind, message)))
+    own_status = None if session is None else session.spec.refusal_status
+    status = dialect.refusal_status(refusal.status) if own_status is None else own_status
+    body = dialect.error_body(status, refusal.message, kind=refusal.kind if own_status is None else None)
+    response.send(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, msgspec.json.encode(body))
+
+
+def _send_error(response: HttpResponseWriter, dialect: Dialect, status: int, message: str) -> None:
+    response.send(status, JSON_HEADERS, msgspec.json.encode(dialect.error_body(status, message)))

@@ -4,21 +4,19 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from proctor.core.record import Record
+from proctor.gateway.dialects import MESSAGES
+from proctor.gateway.dialects.base import FINAL_STATUS, Dialect
 from proctor.gateway.events import GatewayFailure, ReplayDivergence
 from proctor.gateway.model_call import ModelCall
 
 JSON_HEADERS: Final = {"content-type": "application/json"}
 EVENT_STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-# Claude Code gives up at once on this status, as on 402 and 403, and no provider responds with it.
-FINAL_STATUS: Final = HTTPStatus.UNAVAILABLE_FOR_LEGAL_REASONS
-OVERLOADED: Final = 529  # the provider's own, not in HTTPStatus
 NO_RETRY_HEADERS: Final = {"x-should-retry": "false"}
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -31,6 +29,9 @@ class GatewaySessionSpec(Record):
         label: the session's name in messages and in its recording.
         cap_usd: what the trial may spend, all its attempts together; None for no limit of its own.
         spent_usd: what earlier attempts at the trial have spent of it.
+        model: that of the run; requests to others are sent to it instead. None: any model may be asked.
+        max_turns: how many responses the main threads may get; None for any number.
+        refusal_status: of refusals, for a program that takes no other as final; None for the dialect's own.
         web: tools that the provider executes are allowed.
         recording: where the session is recorded; None for nowhere.
         earlier_recordings: of interrupted attempts at the same trial; their responses are replayed first, at no cost.
@@ -41,6 +42,9 @@ class GatewaySessionSpec(Record):
     label: str = ""
     cap_usd: float | None = None
     spent_usd: float = 0.0
+    model: str | None = None
+    max_turns: int | None = None
+    refusal_status: int | None = None
     web: bool = False
     recording: Path | None = None
     earlier_recordings: tuple[Path, ...] = ()
@@ -109,6 +113,7 @@ class BackendReply:
     Attributes:
         chunks: the body; raises `StreamBroken` where it breaks off.
         errors: the statuses of failed tries before it.
+        provider_status: the provider's, where the client gets another one that is final for it.
         unread: what had arrived of the body, and was not taken from `chunks` when the client left.
         paid: it is replayed from an interrupted attempt, where it was paid for.
         failure: why the run may have to stop; `divergence`: why a replay or a script cannot continue.
@@ -118,6 +123,7 @@ class BackendReply:
     headers: Mapping[str, str]
     chunks: AsyncGenerator[bytes, None]
     errors: tuple[int, ...] = ()
+    provider_status: int | None = None
     paid: bool = False
     failure: GatewayFailure | None = None
     divergence: ReplayDivergence | None = None
@@ -210,17 +216,11 @@ def json_reply(status: int, value: Any, *, headers: Mapping[str, str] | None = N
     return synthetic_reply(status, {**JSON_HEADERS, **(headers or {})}, [TimedChunk(0, msgspec.json.encode(value))])
 
 
-def divergence_reply(divergence: ReplayDivergence) -> BackendReply:
+def divergence_reply(divergence: ReplayDivergence, dialect: Dialect) -> BackendReply:
     """The final error for a request that a recording or a script has no response to."""
-    body = msgspec.json.encode(error_body("invalid_request_error", divergence.message))
-    return synthetic_reply(
-        FINAL_STATUS, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence
-    )
-
-
-def error_body(kind: str, message: str) -> dict[str, Any]:
-    """An error as the Messages API writes it."""
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    status = dialect.refusal_status(FINAL_STATUS)
+    body = msgspec.json.encode(dialect.error_body(status, divergence.message, kind="invalid_request_error"))
+    return synthetic_reply(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, [TimedChunk(0, body)], divergence=divergence)
 
 
 def estimated_tokens(data: bytes | str) -> int:
@@ -228,15 +228,42 @@ def estimated_tokens(data: bytes | str) -> int:
     return max(1, len(data) // 4)
 
 
+def is_token_count(path: str) -> bool:
+    """Whether a request to this path counts tokens, which costs nothing."""
+    return path.endswith(("/messages/count_tokens", ":countTokens", "/responses/input_tokens"))
+
+
+def _model_list(names: list[str]) -> dict[str, Any]:
+    """A list of models that clients of all dialects can read."""
+    listed = [
+        {
+            "type": "model",
+            "object": "model",
+            "id": name,
+            "display_name": name,
+            "created_at": "1970-01-01T00:00:00Z",
+            "created": 0,
+            "owned_by": "proctor",
+        }
+        for name in names
+    ]
+    ends = (names[0], names[-1]) if names else (None, None)
+    return {
+        "object": "list",
+        "data": listed,
+        "has_more": False,
+        "first_id": ends[0],
+        "last_id": ends[1],
+        "models": [{"name": f"models/{name}", "displayName": name} for name in names],
+    }
+
+
 async def offline_reply(incoming: IncomingRequest, models: Iterable[str]) -> BackendReply:
     """How a backend without a provider responds to everything but model requests."""
     path = incoming.path.partition("?")[0]
-    if incoming.method == "POST" and path == "/v1/messages/count_tokens":
-        return json_reply(200, {"input_tokens": estimated_tokens(incoming.body)})
-    if incoming.method == "GET" and path == "/v1/models":
-        listed = [
-            {"type": "model", "id": name, "display_name": name, "created_at": "1970-01-01T00:00:00Z"} for name in models
-        ]
-        first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
-        return json_reply(200, {"data": listed, "has_more": False, "first_id": first, "last_id": last})
-    return json_reply(404, error_body("not_found_error", f"{incoming.method} {path} is not served here"))
+    if incoming.method == "POST" and is_token_count(path):
+        count = estimated_tokens(incoming.body)
+        return json_reply(200, {"totalTokens": count} if path.endswith(":countTokens") else {"input_tokens": count})
+    if incoming.method == "GET" and path.endswith("/models"):
+        return json_reply(200, _model_list(list(models)))
+    return json_reply(404, MESSAGES.error_body(404, f"{incoming.method} {path} is not served here"))

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
-from proctor.gateway.backend import SendObserver
+from proctor.gateway.backend import BackendReply, SendObserver
 from proctor.gateway.estimates import unanswered_usage, unseen_tokens
 from proctor.gateway.meter import ExchangeOutcome, UsageAccumulator
 from proctor.gateway.model_call import ModelCall
@@ -35,6 +35,7 @@ class ExchangeTracker(SendObserver):
     def __init__(self, session: GatewaySession, call: ModelCall, conversation: str) -> None:
         self._session = session
         self._conversation = conversation
+        self._dialect = call.dialect
         self._role = call.role
         self._agent = call.agent
         self._usage = UsageAccumulator(call.model)
@@ -45,6 +46,7 @@ class ExchangeTracker(SendObserver):
         self._stream: EventStreamReader | None = None
         self._body: BodyReader | None = None
         self._status: int | None = None
+        self._provider_status: int | None = None
         self._headers: dict[str, str] = {}
         self._errors: tuple[int, ...] = ()
         self._paid = False
@@ -82,18 +84,22 @@ class ExchangeTracker(SendObserver):
         """Errors cost nothing."""
         self._under_way = not error
 
-    def start_response(self, status: int, headers: Mapping[str, str], errors: tuple[int, ...], *, paid: bool) -> None:
+    def start_response(self, reply: BackendReply) -> None:
         """The head of the response has arrived."""
-        self._paid = paid
-        self._status = status
+        headers = reply.headers
+        self._paid = reply.paid
+        self._status = reply.status
+        self._provider_status = reply.provider_status
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
-        self._errors = errors
+        self._errors = reply.errors
         if headers.get("content-type", "").lower().startswith("text/event-stream"):
             recorder = self._session.recorder
-            self._event_buffer = recorder.new_event_buffer() if recorder is not None else None
-            self._stream = EventStreamReader(self._usage, None if self._event_buffer is None else self._record_event)
+            self._event_buffer = recorder.new_event_buffer(self._dialect) if recorder is not None else None
+            self._stream = EventStreamReader(
+                self._dialect, self._usage, None if self._event_buffer is None else self._record_event
+            )
         else:
-            self._body = BodyReader(self._usage)
+            self._body = BodyReader(self._dialect, self._usage)
 
     def feed_chunk(self, chunk: bytes) -> None:
         """Some of the response has been relayed."""
@@ -108,19 +114,21 @@ class ExchangeTracker(SendObserver):
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
         if self._stream is not None:
-            if self._stream.finished:
+            events = self._stream.events
+            if events.finished:
                 cut = None
-            elif cut is None:
-                cut = self._stream.error or "the stream ended too early"
+            elif cut is None and not events.may_end:
+                cut = events.error or "the stream ended too early"
         self._prepare_request()
         body = self._body.finish() if self._body is not None else b""
-        usages = () if self._paid else self._used(cut)
+        is_message = cut is None if self._body is None else self._body.is_message
+        usages = () if self._paid else self._used(cut, is_whole=cut is None and is_message)
         outcome = ExchangeOutcome(
             conversation=self._conversation,
             role=self._role,
             agent=self._agent,
             model=self._usage.model,
-            status=self._status,
+            status=self._status if self._provider_status is None else self._provider_status,
             usages=usages,
             cost_usd=self._session.meter.cost(usages),
             cut=cut is not None,
@@ -131,15 +139,19 @@ class ExchangeTracker(SendObserver):
         if self._event_buffer is not None:
             self._event_buffer.close()
 
-    def _used(self, cut: str | None) -> tuple[Usage, ...]:
-        """What the provider reported; estimates of what it did not, of every try that may have arrived there."""
+    def _used(self, cut: str | None, *, is_whole: bool) -> tuple[Usage, ...]:
+        """What the provider reported; estimates of what it did not, of every try that may have arrived there.
+
+        A whole message that does not say what it used has used nobody knows how much.
+        """
         reported = self._usage.total(None if cut is None else self._usage.unreported_bytes)
         lost = (self._unanswered,) * self._lost_tries
-        if reported or not self._under_way or self._is_foreign_page:
+        unknown = is_whole and self._status == HTTPStatus.OK
+        if reported or not (self._under_way or unknown) or self._is_foreign_page:
             return (*lost, *reported)
         output = max(self._unanswered.tokens.output, self._usage.unreported_bytes)
         tokens = msgspec.structs.replace(self._unanswered.tokens, output=output)
-        return (*lost, msgspec.structs.replace(self._unanswered, tokens=tokens))
+        return (*lost, msgspec.structs.replace(self._unanswered, tokens=tokens, unknown=unknown))
 
     @property
     def _is_foreign_page(self) -> bool:

@@ -1,8 +1,9 @@
 """Counts what a session used: tokens by class, per model and per conversation, and its errors. It does no I/O."""
 
 from collections import Counter
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
+from typing import Final
 
 import msgspec
 
@@ -11,108 +12,51 @@ from proctor.core.result import ModelUsage, Tokens, sum_costs
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Prices, Usage
 
-
-class _CacheCreation(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
-
-
-class _ServerTools(msgspec.Struct):
-    web_search_requests: int | None = None
-
-
-class _WireTokenCounts(msgspec.Struct):
-    """The provider's token counts, as in `usage` and in each of its iterations."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation: _CacheCreation | None = None
-    type: str | None = None
-    model: str | None = None
-
-    def tokens(self) -> Tokens:
-        split = self.cache_creation or _CacheCreation()
-        one_hour = split.ephemeral_1h_input_tokens or 0
-        written = self.cache_creation_input_tokens
-        if written is None:
-            written = one_hour + (split.ephemeral_5m_input_tokens or 0)
-        one_hour = min(one_hour, written)
-        return Tokens(
-            input=self.input_tokens or 0,
-            output=self.output_tokens or 0,
-            cache_read=self.cache_read_input_tokens or 0,
-            cache_write_5m=written - one_hour,
-            cache_write_1h=one_hour,
-        )
-
-
-class WireUsage(_WireTokenCounts):
-    """The `usage` object of a message or of a message_delta event."""
-
-    server_tool_use: _ServerTools | None = None
-    speed: str | None = None
-    inference_geo: str | None = None
-    iterations: list[_WireTokenCounts] | None = None
+# Names that agents send are stored, so their length and number are limited.
+_MAX_NAMES: Final = 100
+_MAX_NAME_LENGTH: Final = 128
 
 
 class UsageAccumulator:
-    """Collects the usage of one response. Reports are cumulative, so later ones replace earlier ones."""
+    """Collects the usage of one response. Reports are cumulative, so a later one replaces an earlier one.
+
+    Attributes:
+        model: that responds, as far as is known.
+        unreported_bytes: of what the model wrote, since the last report.
+    """
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.has_usage = False
         self.unreported_bytes = 0
         self._final = False
-        self._merged = WireUsage()
+        self._usages: tuple[Usage, ...] = ()
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether anything was reported."""
+        return bool(self._usages)
 
     def add_delivered(self, length: int) -> None:
         """So many bytes of what the model wrote have arrived, and no report of their usage yet."""
         self.unreported_bytes += length
 
-    def update(self, usage: WireUsage | None, model: str | None = None, *, final: bool = False) -> None:
-        """Add the usage of a message, a message_start or a message_delta; `final`: of all that has arrived."""
-        if model:
-            self.model = model
-        if usage is None:
-            return
-        self.has_usage = True
+    def report(self, usages: tuple[Usage, ...], *, final: bool) -> None:
+        """What was used so far, by model, that of the response first; `final`: all that has arrived is in it."""
+        self._usages = usages
         self._final = final
         self.unreported_bytes = 0
-        for name in WireUsage.__struct_fields__:
-            value: Any = getattr(usage, name)
-            if value is not None:
-                setattr(self._merged, name, value)
 
     def total(self, unreported: int | None = None) -> tuple[Usage, ...]:
         """What was used, by model; empty when nothing was reported.
 
         `unreported`: the response broke off, and so much output at most is not in the provider's last report.
         """
-        if not self.has_usage:
-            return ()
-        merged = self._merged
-        added = Tokens(output=unreported or 0)
-        estimated = unreported is not None and (unreported > 0 or not self._final)
-        searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
-        by_model = {self.model: merged.tokens() + added}
-        # The top level does not include what was sampled besides the response: server-side compaction, advisors.
-        for extra in merged.iterations or ():
-            if extra.type != "message":
-                name = extra.model or self.model
-                by_model[name] = by_model.get(name, Tokens()) + extra.tokens()
-        return tuple(
-            Usage(
-                model=name,
-                tokens=tokens,
-                web_searches=(searches or 0) if name == self.model else 0,
-                speed=merged.speed,
-                geo=merged.inference_geo,
-                estimated=estimated and name == self.model,
-            )
-            for name, tokens in by_model.items()
-        )
+        if unreported is None or not self._usages:
+            return self._usages
+        first, *others = self._usages
+        more = first.tokens + Tokens(output=unreported)
+        estimated = unreported > 0 or not self._final
+        return (msgspec.structs.replace(first, tokens=more, estimated=estimated), *others)
 
 
 class ExchangeOutcome(Record):
@@ -165,6 +109,8 @@ class GatewayUsage(Record):
         errors: responses other than 200, by status, including those that were retried; "0" is no connection.
         cut: responses that broke off.
         refused: requests that the gateway refused: budget spent, or model without a price.
+        pinned: requests to other models than the run's, by the model that was asked for.
+        unsupported: requests that the gateway refused for what they asked for, such as several answers at once.
         web_refused: requests that the gateway refused because the provider was to execute a tool for them.
         turns: responses in main threads; compactions and side calls are not turns.
         cost_usd: None when anything that was used has no known price.
@@ -180,6 +126,8 @@ class GatewayUsage(Record):
     errors: dict[str, int] = msgspec.field(default_factory=dict)
     cut: int = 0
     refused: int = 0
+    pinned: dict[str, int] = msgspec.field(default_factory=dict)
+    unsupported: dict[str, int] = msgspec.field(default_factory=dict)
     web_refused: int = 0
     turns: int = 0
     compactions: int = 0
@@ -216,6 +164,13 @@ class Meter:
         self._roles: Counter[tuple[str, Role]] = Counter()
         self._errors: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
+        self._pinned: Counter[str] = Counter()
+        self._unsupported: Counter[str] = Counter()
+
+    @property
+    def whole_turns(self) -> int:
+        """Responses in main threads so far that did not break off: an agent asks again for one that did."""
+        return self._counts["whole_turns"]
 
     def cost(self, usages: tuple[Usage, ...]) -> float | None:
         """What a response cost; None when any part of it has no price."""
@@ -224,6 +179,15 @@ class Meter:
     def add_refusal(self, *, web: bool = False) -> None:
         """Count a request that was refused; `web`: because of a tool that the provider executes."""
         self._counts["web_refused" if web else "refused"] += 1
+
+    def add_pinned(self, model: str) -> None:
+        """Count a request that was sent to the run's model instead of this one."""
+        known = model in self._pinned or len(self._pinned) < _MAX_NAMES
+        self._pinned[model[:_MAX_NAME_LENGTH] if known else "others"] += 1
+
+    def add_unsupported(self, wanted: Iterable[str]) -> None:
+        """Count a request that was refused because of what it asked for."""
+        self._unsupported.update(wanted)
 
     def add(self, outcome: ExchangeOutcome) -> None:
         """Count one finished exchange."""
@@ -237,6 +201,7 @@ class Meter:
         if succeeded:
             self._roles[outcome.agent, outcome.role] += 1
             self._counts["turns"] += outcome.role is Role.MAIN
+            self._counts["whole_turns"] += outcome.role is Role.MAIN and not outcome.cut
             self._counts["compactions"] += outcome.role is Role.COMPACTION
         models = self._agents.setdefault(outcome.agent, {})
         for usage in outcome.usages:
@@ -279,6 +244,8 @@ class Meter:
             errors=dict(sorted(self._errors.items())),
             cut=self._counts["cut"],
             refused=self._counts["refused"],
+            pinned=dict(sorted(self._pinned.items())),
+            unsupported=dict(sorted(self._unsupported.items())),
             web_refused=self._counts["web_refused"],
             turns=self._counts["turns"],
             compactions=self._counts["compactions"],

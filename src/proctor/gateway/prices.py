@@ -76,7 +76,11 @@ class PriceFile(Record):
 class Usage(Record):
     """What one response used, as the provider reported it, with all that its price depends on.
 
-    `estimated`: an upper estimate, since the provider's report did not arrive, or not to the end.
+    Attributes:
+        speed: a mode or tier of service that has its own price; None for the usual one.
+        estimated: an upper estimate, since the provider's report did not arrive, or not to the end.
+        unknown: the response was whole and did not say what it used: the tokens are an upper estimate, and the cost is
+            unknown.
     """
 
     model: str
@@ -85,6 +89,7 @@ class Usage(Record):
     speed: str | None = None
     geo: str | None = None
     estimated: bool = False
+    unknown: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -145,6 +150,8 @@ class Prices:
 
         Per response, not per sum: rates depend on the length of the single prompt.
         """
+        if usage.unknown:
+            return None
         price = self._models.get(canonical_model(usage.model))
         fast = usage.speed == "fast"
         if price is None or (fast and price.fast is None) or (usage.web_searches and self._web_search is None):

@@ -15,6 +15,8 @@ from msgspec import Raw
 
 from proctor.core.files import append_whole, sync_data, sync_directory, truncate_torn_line
 from proctor.core.record import Record
+from proctor.gateway.dialects.base import Dialect, TextPath
+from proctor.gateway.dialects.messages import strip_blocks
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.recording import (
     RecordedExchange,
@@ -24,9 +26,12 @@ from proctor.gateway.recording import (
     RecordedResponse,
     RecordingHeader,
     SharedPart,
+    pop_text,
+    with_text,
 )
 from proctor.gateway.redact import Redactor
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text, decode_text
+from proctor.gateway.sse import SseEvent
 
 # Events beyond this size go to a temporary file, so that a stream of any length takes the same memory.
 MAX_IN_MEMORY_BYTES: Final = 64 * 1024
@@ -34,7 +39,6 @@ MAX_IN_MEMORY_BYTES: Final = 64 * 1024
 SOFT_DELTA_LIMIT: Final = 16 * 1024
 HARD_DELTA_LIMIT: Final = 64 * 1024
 _BLOCK: Final = 256 * 1024
-_SEPARATE_FIELDS: Final = frozenset({"model", "stream", "system", "tools", "messages", "metadata"})
 
 Clock = Callable[[], datetime]
 
@@ -49,66 +53,71 @@ def format_timestamp(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-class _TextDelta(msgspec.Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
-    text: str
+class _PendingText(NamedTuple):
+    """An event whose text is being joined: the event without it, where it is, and the event's number."""
 
-
-class _ThinkingDelta(msgspec.Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
-    thinking: str
-
-
-class _InputJsonDelta(msgspec.Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
-    partial_json: str
-
-
-class _ContentBlockDelta(msgspec.Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
-    """A delta with a piece of text and nothing else, so that pieces can be joined and split again."""
-
-    index: int
-    delta: _TextDelta | _ThinkingDelta | _InputJsonDelta
-
-
-_DELTA = msgspec.json.Decoder(_ContentBlockDelta)
-_DELTA_MARK: Final = b'"content_block_delta"'
+    event: SseEvent
+    path: TextPath
+    number: int
 
 
 class EventBuffer:
     """The events of one streamed response, encoded while they are relayed."""
 
-    def __init__(self, redactor: Redactor, directory: Path) -> None:
+    def __init__(self, dialect: Dialect, redactor: Redactor, directory: Path) -> None:
+        self._dialect = dialect
         self._redactor = redactor
         self._directory = directory
         self._written = bytearray()
         self._file: IO[bytes] | None = None
         self._empty = True
-        self._pending: _ContentBlockDelta | None = None
+        self._pending: _PendingText | None = None
         self._texts: list[str] = []
         self._pieces: list[tuple[int, int]] = []
         self._length = 0
 
     def add(self, payload: bytes, at_ms: int) -> None:
         """Add the data of one event."""
-        if _DELTA_MARK in payload:
-            try:
-                self._join(_DELTA.decode(payload), at_ms)
-            except DECODE_ERRORS:
-                pass  # a delta of another kind, or text that mentions one: stored as it is
-            else:
-                return
-        self._flush()
-        self._write(b"%d,%b" % (at_ms, _as_json(self._redactor.redact_bytes(payload))))
+        if not self._join(payload, at_ms):
+            self._flush()
+            self._write(b"%d,%b" % (at_ms, _as_json(self._redactor.redact_bytes(payload))))
 
-    def _join(self, delta: _ContentBlockDelta, at_ms: int) -> None:
-        text = _delta_text(delta)
-        before = self._pending
-        fits = before is not None and before.index == delta.index and type(before.delta) is type(delta.delta)
+    def _join(self, payload: bytes, at_ms: int) -> bool:
+        """Add a piece of text to the pieces before it; False for an event of another kind."""
+        try:
+            event = msgspec.json.decode(payload)
+            path = self._dialect.text_path(event) if isinstance(event, dict) else None
+            if path is None:
+                return False
+            for name in self._dialect.unrecorded_event_fields:
+                event.pop(name, None)
+            text = pop_text(event, path)
+            number = self._take_number(event)
+            before = self._pending
+            fits = before is not None and before.path == path and before.event == event
+            fits = fits and before is not None and before.number + len(self._pieces) * self._numbered == number
+        except DECODE_ERRORS:
+            return False  # not JSON, or nested too deep: stored as it is
         full = self._length > HARD_DELTA_LIMIT or (self._length > SOFT_DELTA_LIMIT and text[:1].isspace())
         if not fits or full:
             self._flush()
-            self._pending = delta
+            self._pending = _PendingText(event, path, number)
         self._texts.append(text)
         self._pieces.append((len(text), at_ms))
         self._length += len(text)
+        return True
+
+    def _take_number(self, event: SseEvent) -> int:
+        """An event's number, which is 0 afterwards."""
+        counter = self._dialect.counter
+        number = 0 if counter is None else event.get(counter, 0)
+        if counter is not None:
+            event[counter] = 0
+        return number if isinstance(number, int) else 0
+
+    @property
+    def _numbered(self) -> bool:
+        return self._dialect.counter is not None
 
     def _flush(self) -> None:
         if self._pending is None:
@@ -116,9 +125,10 @@ class EventBuffer:
         whole = "".join(self._texts)
         clean = self._redactor.redact_text(whole)
         pieces = b"" if clean != whole or len(self._pieces) == 1 else b"," + msgspec.json.encode(self._pieces)
-        kind = type(self._pending.delta)
-        event = _ContentBlockDelta(index=self._pending.index, delta=kind(clean))
-        self._write(b"%d,%b%b" % (self._pieces[0][1], msgspec.json.encode(event), pieces))
+        event, path, number = self._pending
+        numbers = {} if self._dialect.counter is None else {self._dialect.counter: number}
+        encoded = msgspec.json.encode({**with_text(event, path, clean), **numbers})
+        self._write(b"%d,%b%b" % (self._pieces[0][1], self._redactor.redact_bytes(encoded), pieces))
         self._pending, self._texts, self._pieces, self._length = None, [], [], 0
 
     def _write(self, entry: bytes) -> None:
@@ -166,9 +176,10 @@ class _DigestedMessage(NamedTuple):
     digest: bytes
     raw: Raw
     decoded: bytes | None
+    dialect: Dialect
 
     def value(self) -> bytes:
-        return _canonical(self.raw, strip_message) if self.decoded is None else self.decoded
+        return _canonical(self.raw, self.dialect.recorded_item) if self.decoded is None else self.decoded
 
 
 class Recorder:
@@ -199,9 +210,9 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def new_event_buffer(self) -> EventBuffer:
+    def new_event_buffer(self, dialect: Dialect) -> EventBuffer:
         """A buffer for one streamed response."""
-        return EventBuffer(self._redactor, self.path.parent)
+        return EventBuffer(dialect, self._redactor, self.path.parent)
 
     def start_exchange(self) -> ExchangeStart:
         """A request has arrived."""
@@ -211,17 +222,20 @@ class Recorder:
     def prepare_request(self, start: ExchangeStart, call: ModelCall, conversation: str) -> PreparedRequest:
         """Prepare a request: its new messages are kept, the parts that requests share are written now."""
         fields = call.fields()
-        rest = {name: value for name, value in sorted(fields.items()) if name not in _SEPARATE_FIELDS}
-        messages = [self._message(raw) for raw in call.messages]
+        dialect = call.dialect
+        separate = {"model", "stream", dialect.system, dialect.tools, dialect.conversation, *dialect.unrecorded}
+        rest = {name: value for name, value in sorted(fields.items()) if name not in separate}
+        messages = [self._message(raw, dialect) for raw in call.messages]
         digests = tuple(message.digest for message in messages)
         base, before = self._written.get(conversation, (None, ()))
         keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
         keep = min(len(before), len(digests)) if keep is None else keep
         request = RecordedRequest(
+            dialect=dialect.name,
             model=call.model,
             stream=call.stream,
-            system=self._shared_part(fields.get("system"), strip_blocks),
-            tools=self._shared_part(fields.get("tools"), strip_blocks),
+            system=self._shared_part(fields.get(dialect.system), strip_blocks),
+            tools=self._shared_part(fields.get(dialect.tools), strip_blocks),
             params=self._shared_part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
             base=base if keep else None,
             keep=keep,
@@ -275,13 +289,13 @@ class Recorder:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _message(self, raw: Raw) -> "_DigestedMessage":
+    def _message(self, raw: Raw, dialect: Dialect) -> "_DigestedMessage":
         seen = digest(raw)
         if (known := self._canonical.get(seen)) is not None:
-            return _DigestedMessage(known, raw, None)
-        value = _canonical(raw, strip_message)
+            return _DigestedMessage(known, raw, None, dialect)
+        value = _canonical(raw, dialect.recorded_item)
         self._canonical[seen] = digest(value)
-        return _DigestedMessage(self._canonical[seen], raw, value)
+        return _DigestedMessage(self._canonical[seen], raw, value, dialect)
 
     def _shared_part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
         if raw is None:
@@ -298,39 +312,6 @@ class Recorder:
 
     def _write_line(self, pieces: Iterable[bytes]) -> None:
         append_whole(self._descriptor, chain(pieces, [b"\n"]))
-
-
-def strip_message(message: Any) -> Any:
-    """A message without cache marks, which move from one request to the next."""
-    if isinstance(message, dict) and isinstance(message.get("content"), list):
-        return {**message, "content": strip_blocks(message["content"])}
-    return message
-
-
-def strip_blocks(blocks: Any) -> Any:
-    """Content blocks, or tools, without cache marks."""
-    if not isinstance(blocks, list):
-        return blocks
-    return [_strip_block(block) for block in blocks]
-
-
-def _strip_block(block: Any) -> Any:
-    if not isinstance(block, dict):
-        return block
-    clean = {name: value for name, value in block.items() if name != "cache_control"}
-    if clean.get("type") == "tool_result":
-        clean["content"] = strip_blocks(clean.get("content"))
-    return clean
-
-
-def _delta_text(delta: _ContentBlockDelta) -> str:
-    match delta.delta:
-        case _TextDelta(text=text):
-            return text
-        case _ThinkingDelta(thinking=text):
-            return text
-        case _InputJsonDelta(partial_json=text):
-            return text
 
 
 def _as_json(data: bytes) -> bytes:

@@ -28,6 +28,8 @@ from msgspec import field
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 from proctor.core.user_files import check_json, read_user_bytes
+from proctor.gateway.dialects import DIALECTS, MESSAGES
+from proctor.gateway.dialects.base import Dialect, TextPath
 from proctor.gateway.model_call import Role
 from proctor.gateway.prices import Usage
 from proctor.gateway.sse import SseEvent
@@ -62,6 +64,7 @@ class RecordedRequest(Record):
     base: int | None
     keep: int
     add: list[Any]
+    dialect: str = MESSAGES.name
 
 
 class RecordedResponse(Record):
@@ -133,6 +136,11 @@ class ExpandedExchange(Record):
     params: Any
     messages: list[Any]
 
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect of the request."""
+        return DIALECTS[self.exchange.request.dialect]
+
     def timeline(self, paths: "PathTranslator | None" = None) -> Iterator[tuple[int, SseEvent | str]]:
         """The events of a streamed response in the pieces in which they arrived, each with its time in ms.
 
@@ -141,14 +149,14 @@ class ExpandedExchange(Record):
         for entry in self.exchange.events or ():
             at, event, *pieces = entry
             translated = event if paths is None else paths.translate(event)
-            if not pieces or translated != event:
+            path = self.dialect.text_path(event) if pieces and translated == event else None
+            if path is None:
                 yield at, translated
                 continue
-            name = next(key for key in event["delta"] if key != "type")
-            text, position = event["delta"][name], 0
-            for length, piece_at in pieces[0]:
-                part = {**event["delta"], name: text[position : position + length]}
-                yield piece_at, {**event, "delta": part}
+            counter, text, position = self.dialect.counter, _text_at(event, path), 0
+            for number, (length, piece_at) in enumerate(pieces[0]):
+                piece = with_text(event, path, text[position : position + length])
+                yield piece_at, piece if counter is None else {**piece, counter: event[counter] + number}
                 position += length
 
 
@@ -157,10 +165,44 @@ def is_complete(exchange: RecordedExchange) -> bool:
     response = exchange.response
     if response.status != HTTPStatus.OK or response.cut is not None:
         return False
+    dialect = DIALECTS[exchange.request.dialect]
     if exchange.events is None:
-        return isinstance(response.body, dict) and response.body.get("type") == "message"
-    kinds = [event.get("type") if isinstance(event, dict) else None for _, event, *_ in exchange.events]
-    return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
+        return dialect.is_message(response.body)
+    return dialect.is_complete([event for _, event, *_ in exchange.events])
+
+
+def pop_text(event: SseEvent, path: TextPath) -> str:
+    """Take the text out of an event: it is empty afterwards."""
+    *steps, last = path
+    inner: Any = event
+    for step in steps:
+        inner = inner[step]
+    text: str = inner[last]
+    inner[last] = ""
+    return text
+
+
+def with_text(event: SseEvent, path: TextPath, text: str) -> SseEvent:
+    """The same event with another text."""
+    changed: SseEvent = _with_value(event, path, text)
+    return changed
+
+
+def _with_value(value: Any, path: TextPath, text: str) -> Any:
+    if not path:
+        return text
+    step, *rest = path
+    changed = _with_value(value[step], tuple(rest), text)
+    if isinstance(value, list):
+        return [changed if index == step else item for index, item in enumerate(value)]
+    return {**value, step: changed}
+
+
+def _text_at(event: SseEvent, path: TextPath) -> str:
+    found: Any = event
+    for step in path:
+        found = found[step]
+    return str(found)
 
 
 class PathTranslator:
@@ -225,6 +267,7 @@ def load_recording(path: Path) -> Recording:
                 case RecordedMark():
                     marks[entry.number] = entry
                 case RecordedExchange():
+                    DIALECTS[entry.request.dialect]
                     recorded[entry.number] = _expand(entry, parts, recorded)
                 case RecordedRefusal():
                     refusals.append(entry)

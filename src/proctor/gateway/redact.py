@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from typing import Final
 
 REDACTED: Final = "[redacted]"
-CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key"})
-_KEY_PATTERN: Final = re.compile(rb"sk-ant-[A-Za-z0-9_-]{6,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}")
+CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key"})
+_KEY_PATTERN: Final = re.compile(
+    rb"sk-ant-[A-Za-z0-9_-]{6,}|\bsk-(?:proj-|or-)?[A-Za-z0-9_-]{32,}|\bAIza[A-Za-z0-9_-]{35}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}"
+)
 MIN_SECRET_LENGTH: Final = 4
 
 

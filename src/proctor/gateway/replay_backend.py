@@ -24,12 +24,14 @@ from proctor.gateway.backend import (
     offline_reply,
     synthetic_reply,
 )
+from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.dialects.base import Dialect
 from proctor.gateway.events import ReplayDivergence
 from proctor.gateway.model_call import ModelCall, Role
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.recording import ExpandedExchange, PathTranslator, Recording, is_complete, load_recording
 from proctor.gateway.request_matching import RequestMatcher
-from proctor.gateway.sse import SseEvent, encode_event, events_from_message, message_from_events
+from proctor.gateway.sse import SseEvent
 
 Tolerance = Literal["normal", "order"]
 
@@ -95,7 +97,7 @@ class ReplayResponder(Responder):
         self._pace = pace
         self._tolerance = tolerance
         self._sleep = sleep
-        self._matcher = RequestMatcher()
+        self._matchers = {name: RequestMatcher(dialect) for name, dialect in DIALECTS.items()}
         self._paths = PathTranslator(recording.header.values, values or {})
         self._conversations: dict[str, _RecordedConversation] = {}
         self._assigned: dict[str, _RecordedConversation] = {}
@@ -114,11 +116,11 @@ class ReplayResponder(Responder):
         number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
         recorded_conversation = self._conversation(conversation, call)
         if recorded_conversation is None:
-            return self._diverge(conversation, number, "no such conversation was recorded")
+            return self._diverge(call, conversation, number, "no such conversation was recorded")
         recorded, reason = self._select(recorded_conversation, call)
         if recorded is None:
-            return self._diverge(conversation, number, reason)
-        return self.reply(recorded, stream=call.stream)
+            return self._diverge(call, conversation, number, reason)
+        return self.reply(recorded, call)
 
     def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:  # noqa: ARG002 - `call` holds it
         """Skip the recorded response to this request, and the errors that were recorded before it."""
@@ -170,62 +172,65 @@ class ReplayResponder(Responder):
         before, now = canonical_model(recorded.exchange.request.model), canonical_model(call.model)
         if before != now:
             return f"it is for {now} where {before} was recorded"
+        if recorded.dialect is not call.dialect:
+            return f"it is in the dialect {call.dialect.name} where {recorded.dialect.name} was recorded"
         if recorded.exchange.role is not call.role:
             return f"it is a {call.role} request where a {recorded.exchange.role} request was recorded"
         if self._tolerance == "order" and not strict:
             return None
-        return self._matcher.difference(recorded.messages, call.messages)
+        return self._matchers[call.dialect.name].difference(recorded.messages, call.messages)
 
-    def _diverge(self, conversation: str, number: int, reason: str) -> BackendReply:
+    def _diverge(self, call: ModelCall, conversation: str, number: int, reason: str) -> BackendReply:
         message = f"replay_diverged: request {number} of {conversation!r}: {reason}"
-        return divergence_reply(ReplayDivergence(conversation=conversation, request=number, message=message))
+        divergence = ReplayDivergence(conversation=conversation, request=number, message=message)
+        return divergence_reply(divergence, call.dialect)
 
-    def reply(self, recorded: ExpandedExchange, *, stream: bool) -> BackendReply:
-        """One recorded response, streamed or not."""
+    def reply(self, recorded: ExpandedExchange, call: ModelCall) -> BackendReply:
+        """One recorded response, streamed or not as requested."""
+        dialect = call.dialect
         response = recorded.exchange.response
         if response.status is None:
             raise StreamBroken("no response was recorded")
         headers = dict(response.headers)
         ending: StreamEnd = "close" if response.cut else "done"
         if recorded.exchange.events is not None:
-            return self._stream_reply(recorded, headers, ending, stream=stream)
+            return self._stream_reply(recorded, headers, ending, call)
         message = self._paths.translate(response.body)
-        if (
-            stream
-            and response.status == HTTPStatus.OK
-            and isinstance(message, dict)
-            and message.get("type") == "message"
-        ):
-            return self._timed_reply(
-                headers | EVENT_STREAM_HEADERS, [(response.ms, event) for event in events_from_message(message)], ending
-            )
+        if call.stream and response.status == HTTPStatus.OK and dialect.is_message(message):
+            timeline = [(response.ms, event) for event in dialect.events_from_message(message)]
+            return self._timed_reply(dialect, headers | EVENT_STREAM_HEADERS, timeline, ending)
         text = message.encode() if isinstance(message, str) else msgspec.json.encode(message)
         chunks = [TimedChunk(response.ms / 1000 * self._pace, text)]
         return synthetic_reply(response.status, headers, chunks, ending=ending, sleep=self._sleep)
 
     def _stream_reply(
-        self, recorded: ExpandedExchange, headers: dict[str, str], ending: StreamEnd, *, stream: bool
+        self, recorded: ExpandedExchange, headers: dict[str, str], ending: StreamEnd, call: ModelCall
     ) -> BackendReply:
         timeline = list(recorded.timeline(self._paths))
-        if stream:
-            return self._timed_reply(headers | EVENT_STREAM_HEADERS, timeline, ending)
-        events = [event for _, event in timeline if isinstance(event, dict)]
-        if ending != "done" or not events or events[-1].get("type") != "message_stop":
+        if call.stream:
+            return self._timed_reply(call.dialect, headers | EVENT_STREAM_HEADERS, timeline, ending)
+        events = [event for _, event in timeline]
+        if ending != "done" or not call.dialect.is_complete(events):
             raise StreamBroken("the recorded response broke off")
-        chunk = TimedChunk(
-            recorded.exchange.response.ms / 1000 * self._pace, msgspec.json.encode(message_from_events(events))
-        )
+        message = call.dialect.message_from_events([event for event in events if isinstance(event, dict)])
+        message = call.dialect.whole_body(message, call)
+        chunk = TimedChunk(recorded.exchange.response.ms / 1000 * self._pace, msgspec.json.encode(message))
         return synthetic_reply(HTTPStatus.OK, headers | JSON_HEADERS, [chunk], sleep=self._sleep)
 
     def _timed_reply(
-        self, headers: dict[str, str], timeline: Iterable[tuple[int, SseEvent | str]], ending: StreamEnd
+        self,
+        dialect: Dialect,
+        headers: dict[str, str],
+        timeline: Iterable[tuple[int, SseEvent | str]],
+        ending: StreamEnd,
     ) -> BackendReply:
-        return synthetic_reply(HTTPStatus.OK, headers, self._timed_chunks(timeline), ending=ending, sleep=self._sleep)
+        chunks = self._timed_chunks(dialect, timeline)
+        return synthetic_reply(HTTPStatus.OK, headers, chunks, ending=ending, sleep=self._sleep)
 
-    def _timed_chunks(self, timeline: Iterable[tuple[int, SseEvent | str]]) -> Iterator[TimedChunk]:
+    def _timed_chunks(self, dialect: Dialect, timeline: Iterable[tuple[int, SseEvent | str]]) -> Iterator[TimedChunk]:
         before = 0
         for at, event in timeline:
-            yield TimedChunk(max(0, at - before) / 1000 * self._pace, encode_event(event))
+            yield TimedChunk(max(0, at - before) / 1000 * self._pace, dialect.encode_event(event))
             before = at
 
 

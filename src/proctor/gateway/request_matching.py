@@ -2,7 +2,7 @@
 
 The system prompt, the tools, metadata and headers are not compared: they depend on the machine, the day, the program's
 version and ids. In messages, all ids, dates, times, durations, hashes and absolute paths count as equal to others of
-their kind, and Claude Code's own reminders to the model are ignored.
+their kind, and each dialect leaves out what its agents and providers make up anew: `Dialect.comparable_item`.
 """
 
 import re
@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from proctor.gateway.recorder import digest, strip_message
+from proctor.gateway.dialects.base import Dialect
+from proctor.gateway.recorder import digest
 from proctor.gateway.safe_json import decode_or_text
 
 _EXCERPT_LENGTH: Final = 60
-_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _VOLATILE: Final = re.compile(
     r"""
     (?P<id>     \b(?:toolu|srvtoolu|msg|req|agent|task)_\w+
@@ -33,9 +33,9 @@ _VOLATILE: Final = re.compile(
 )
 
 
-def normalize_message(message: Any) -> Any:
+def normalize_message(message: Any, dialect: Dialect) -> Any:
     """A message without what may differ."""
-    return _normalize(strip_message(message))
+    return _normalize(dialect.comparable_item(message))
 
 
 class RequestMatcher:
@@ -44,7 +44,8 @@ class RequestMatcher:
     The recorded messages must outlive the matcher.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
         self._recorded: dict[int, bytes] = {}
         self._sent: dict[bytes, bytes] = {}
 
@@ -52,7 +53,7 @@ class RequestMatcher:
         """How two conversations differ, for an error message; None when they do not."""
         for index, (old, new) in enumerate(zip(recorded, sent, strict=False)):
             if self._recorded_digest(old) != self._sent_digest(new):
-                contrast = _describe_difference(normalize_message(old), normalize_message(decode_or_text(new)))
+                contrast = _describe_difference(self._normalize(old), self._normalize(decode_or_text(new)))
                 return f"message {index + 1} of {len(sent)} differs: {contrast}"
         if len(recorded) != len(sent):
             return f"it has {len(sent)} messages where {len(recorded)} were recorded"
@@ -61,26 +62,29 @@ class RequestMatcher:
     def _recorded_digest(self, message: Any) -> bytes:
         key = id(message)
         if key not in self._recorded:
-            self._recorded[key] = digest(msgspec.json.encode(normalize_message(message)))
+            self._recorded[key] = digest(msgspec.json.encode(self._normalize(message)))
         return self._recorded[key]
 
     def _sent_digest(self, raw: Raw) -> bytes:
         key = digest(raw)
         if key not in self._sent:
-            self._sent[key] = digest(msgspec.json.encode(normalize_message(decode_or_text(raw))))
+            self._sent[key] = digest(msgspec.json.encode(self._normalize(decode_or_text(raw))))
         return self._sent[key]
+
+    def _normalize(self, message: Any) -> Any:
+        return normalize_message(message, self._dialect)
 
 
 def _normalize(value: Any) -> Any:
     if isinstance(value, str):
-        return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", _REMINDER.sub("", value)).strip()
+        return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", value).strip()
     if isinstance(value, list):
-        # A block that was only a reminder is dropped, and a single block of text is equal to its text.
+        # A block without text is dropped, and a single block of text is equal to its text.
         normalized = [_normalize(item) for item in value]
         kept = [item for item in normalized if not (isinstance(item, dict) and item.get("text") == "")]
         return kept[0]["text"] if len(kept) == 1 and _is_text(kept[0]) else kept
     if isinstance(value, dict):
-        return {key: _normalize(item) for key, item in value.items() if key != "signature"}
+        return {key: _normalize(item) for key, item in value.items()}
     return value
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from proctor.core.errors import InvalidData
 from proctor.gateway.backend import BackendReply, IncomingRequest, Responder
+from proctor.gateway.dialects.base import Dialect
 from proctor.gateway.model_call import ModelCall, Role
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.recorder import digest
@@ -52,19 +53,22 @@ class EarlierResponses:
                 continue
             for message in recorded.messages:
                 if id(message) not in seen:
-                    seen[id(message)] = digest(msgspec.json.encode(normalize_message(message)))
-            key = _call_key(exchange.role, exchange.request.model, (seen[id(message)] for message in recorded.messages))
+                    seen[id(message)] = digest(msgspec.json.encode(normalize_message(message, recorded.dialect)))
+            messages = (seen[id(message)] for message in recorded.messages)
+            key = _call_key(recorded.dialect, exchange.role, exchange.request.model, messages)
             self._responses.setdefault(key, deque()).append((responder, recorded))
 
     def pop_reply(self, call: ModelCall) -> BackendReply | None:
         """The response that this request got before, if one is left."""
         recorded_responses = self._responses.get(
-            _call_key(call.role, call.model, map(self._message_digest, call.messages))
+            _call_key(
+                call.dialect, call.role, call.model, (self._message_digest(raw, call.dialect) for raw in call.messages)
+            )
         )
         if not recorded_responses:
             return None
         responder, recorded = recorded_responses.popleft()
-        reply = responder.reply(recorded, stream=call.stream)
+        reply = responder.reply(recorded, call)
         reply.paid = True
         return reply
 
@@ -73,12 +77,12 @@ class EarlierResponses:
         """Whether there is nothing to replay."""
         return not any(self._responses.values())
 
-    def _message_digest(self, raw: msgspec.Raw) -> bytes:
+    def _message_digest(self, raw: msgspec.Raw, dialect: Dialect) -> bytes:
         """The digest of a message as it would have been recorded."""
         seen = digest(raw)
         if seen not in self._messages:
             clean: Any = decode_or_text(self._redactor.redact_bytes(bytes(raw)))
-            self._messages[seen] = digest(msgspec.json.encode(normalize_message(clean)))
+            self._messages[seen] = digest(msgspec.json.encode(normalize_message(clean, dialect)))
         return self._messages[seen]
 
 
@@ -118,8 +122,8 @@ def resumed_responder(
     return live if earlier.is_empty else ResumedResponder(earlier, live)
 
 
-def _call_key(role: Role, model: str, messages: Iterable[bytes]) -> bytes:
-    identity = hashlib.sha256(f"{role} {canonical_model(model)} ".encode())
+def _call_key(dialect: Dialect, role: Role, model: str, messages: Iterable[bytes]) -> bytes:
+    identity = hashlib.sha256(f"{dialect.name} {role} {canonical_model(model)} ".encode())
     for message in messages:
         identity.update(message)
     return identity.digest()

@@ -11,6 +11,7 @@ from msgspec import Meta, field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
+from proctor.core.result import Tokens
 from proctor.core.user_files import parse_yaml, read_user_file
 from proctor.gateway.model_call import Role
 
@@ -30,13 +31,18 @@ class _ScriptRecord(Record, forbid_unknown_fields=True):
 
 
 class ScriptUsage(_ScriptRecord):
-    """The usage that a response reports, in tokens."""
+    """The usage that a response reports, in tokens; `reasoning` is a part of `output`."""
 
     input: Count = 0
     output: Count = 0
     cache_read: Count = 0
     cache_write_5m: Count = 0
     cache_write_1h: Count = 0
+    reasoning: Count = 0
+
+    def tokens(self) -> Tokens:
+        """The same as tokens."""
+        return Tokens(**msgspec.structs.asdict(self))
 
 
 class ScriptError(_ScriptRecord):
@@ -90,7 +96,8 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
     Attributes:
         text: what the model writes; `thinking` comes before it, `tools` after it.
-        tools: tool calls, each ``{Bash: {command: ls}}``.
+        tools: tool calls, each ``{Bash: {command: ls}}``; a text instead is the input of a tool without a schema;
+            the kinds `shell`, `edit` and `write` become the tools of the agent's program.
         content: content blocks as the API writes them, instead of the three above.
         delay: seconds before the first byte; `pace`: seconds between events; `piece`: characters per event.
         error, too_long, raw, drop: instead of a response; `drop` ends the connection without one.
@@ -101,7 +108,7 @@ class ScriptStep(_ScriptRecord, rename={"if_": "if", "else_": "else"}):
 
     text: str | None = None
     thinking: str | None = None
-    tools: list[dict[str, dict[str, Any]]] | None = None
+    tools: list[dict[str, dict[str, Any] | str]] | None = None
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
     usage: ScriptUsage | None = None

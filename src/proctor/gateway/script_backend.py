@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ import msgspec
 from proctor.gateway.backend import (
     EVENT_STREAM_HEADERS,
     JSON_HEADERS,
-    OVERLOADED,
     Backend,
     BackendReply,
     GatewaySessionSpec,
@@ -22,11 +22,11 @@ from proctor.gateway.backend import (
     StreamEnd,
     TimedChunk,
     divergence_reply,
-    error_body,
     estimated_tokens,
     offline_reply,
     synthetic_reply,
 )
+from proctor.gateway.dialects.base import OVERLOADED, Dialect, ScriptedMessage, ScriptedTool
 from proctor.gateway.events import ReplayDivergence
 from proctor.gateway.model_call import ModelCall, Role
 from proctor.gateway.script import (
@@ -38,18 +38,9 @@ from proctor.gateway.script import (
     ScriptUsage,
     TaskScript,
 )
-from proctor.gateway.sse import SseEvent, encode_event, events_from_message
+from proctor.gateway.sse import SseEvent
+from proctor.gateway.tool_kinds import MissingTool, resolve_call
 
-_ERROR_TYPES: Final = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    OVERLOADED: "overloaded_error",
-}
 # For what a script need not mention.
 _DEFAULT_STEPS: Final = {
     Role.SIDE: [ScriptStep(text="Done.", repeat="forever")],
@@ -57,7 +48,6 @@ _DEFAULT_STEPS: Final = {
 }
 # More than a gateway's retries: a script of errors only must not be read for ever.
 _MAX_SKIPPED_STEPS: Final = 100
-_MALFORMED_EVENT: Final = '{"type":"content_block_delta","index":0,"delt'
 
 
 class ScriptBackend(Backend):
@@ -133,14 +123,23 @@ class ScriptResponder(Responder):
         """Respond with the conversation's next step."""
         number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
         if self._task is None:
-            return self._exhausted(conversation, number, f"the script has nothing for task {self._spec.task_id!r}")
+            return self._exhausted(
+                call, conversation, number, f"the script has nothing for task {self._spec.task_id!r}"
+            )
         cursor = self._cursor(self._task, call, conversation)
         if cursor is None:
-            return self._exhausted(conversation, number, f"the script has nothing for conversation {conversation!r}")
+            return self._exhausted(
+                call, conversation, number, f"the script has nothing for conversation {conversation!r}"
+            )
         step = cursor.next(call.last_text())
         if step is None:
-            return self._exhausted(conversation, number, f"the script of {conversation!r} ends before request {number}")
-        return self._respond_step(self._with_values(step, call), call, incoming)
+            return self._exhausted(
+                call, conversation, number, f"the script of {conversation!r} ends before request {number}"
+            )
+        try:
+            return self._respond_step(self._with_values(step, call), call, incoming)
+        except MissingTool as missing:
+            return self._exhausted(call, conversation, number, str(missing))
 
     def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
         """Skip the step of this response, and the errors before it."""
@@ -151,7 +150,8 @@ class ScriptResponder(Responder):
         steps = (cursor.next(call.last_text()) for _ in range(_MAX_SKIPPED_STEPS))
         step = next((step for step in steps if step is None or _is_complete_response(step)), None)
         if step is not None:
-            self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
+            with suppress(MissingTool):
+                self._message(self._with_values(step, call), call, incoming)  # counts its ids as used
 
     def _cursor(self, task: TaskScript, call: ModelCall, conversation: str) -> _StepCursor | None:
         key = (conversation, call.role)
@@ -162,10 +162,10 @@ class ScriptResponder(Responder):
             self._cursors[key] = _StepCursor(steps)
         return self._cursors[key]
 
-    def _exhausted(self, conversation: str, number: int, message: str) -> BackendReply:
-        return divergence_reply(
-            ReplayDivergence(conversation=conversation, request=number, message=f"script_exhausted: {message}")
-        )
+    def _exhausted(self, call: ModelCall, conversation: str, number: int, message: str) -> BackendReply:
+        message = f"script_exhausted: {message}"
+        divergence = ReplayDivergence(conversation=conversation, request=number, message=message)
+        return divergence_reply(divergence, call.dialect)
 
     def _with_values(self, step: ScriptStep, call: ModelCall) -> ScriptStep:
         """The step with known values substituted for ``{{name}}``; unknown ones are left as they are."""
@@ -177,76 +177,61 @@ class ScriptResponder(Responder):
         if step.drop:
             raise StreamBroken("dropped on purpose")
         if step.error is not None:
-            return self._error_reply(
-                step.error if isinstance(step.error, ScriptError) else ScriptError(status=step.error)
-            )
+            error = step.error if isinstance(step.error, ScriptError) else ScriptError(status=step.error)
+            return self._error_reply(error, call.dialect)
         if step.too_long is not None:
-            message = f"prompt is too long: {step.too_long.tokens} tokens > {step.too_long.maximum} maximum"
-            return self._error_reply(ScriptError(status=400, message=message))
+            said = call.dialect.too_long_message(step.too_long.tokens, step.too_long.maximum)
+            return self._error_reply(ScriptError(status=400, message=said), call.dialect)
         if step.raw is not None:
             chunks = [TimedChunk(step.delay, step.raw.body.encode())]
             return synthetic_reply(step.raw.status, {"content-type": step.raw.content_type}, chunks, sleep=self._sleep)
-        content = self._message(step, call, incoming)
-        return self._stream_reply(step, content) if call.stream else self._json_reply(step, content)
+        message = self._message(step, call, incoming)
+        return self._stream_reply(step, message, call) if call.stream else self._json_reply(step, message, call)
 
-    def _error_reply(self, error: ScriptError) -> BackendReply:
-        kind = error.type or _ERROR_TYPES.get(error.status, "api_error")
+    def _error_reply(self, error: ScriptError, dialect: Dialect) -> BackendReply:
         known = error.status in HTTPStatus._value2member_map_
         message = error.message or (HTTPStatus(error.status).phrase if known else "Overloaded")
-        body = msgspec.json.encode(error_body(kind, message))
+        body = msgspec.json.encode(dialect.error_body(error.status, message, kind=error.type))
         headers = JSON_HEADERS | {name.lower(): value for name, value in error.headers.items()}
         return synthetic_reply(error.status, headers, [TimedChunk(0, body)], sleep=self._sleep)
 
     def _message(self, step: ScriptStep, call: ModelCall, incoming: IncomingRequest) -> dict[str, Any]:
-        content = step.content if step.content is not None else list(self._blocks(step))
         self._messages += 1
         usage = step.usage or self._script.usage
         if usage is None:
-            usage = ScriptUsage(input=estimated_tokens(incoming.body), output=estimated_tokens(str(content)))
-        calls_tools = any(block.get("type") == "tool_use" for block in content)
-        return {
-            "id": f"msg_script_{self._messages:06}",
-            "type": "message",
-            "role": "assistant",
-            "model": step.model or call.model,
-            "content": content,
-            "stop_reason": step.stop_reason or ("tool_use" if calls_tools else "end_turn"),
-            "stop_sequence": None,
-            "usage": {
-                "input_tokens": usage.input,
-                "cache_creation_input_tokens": usage.cache_write_5m + usage.cache_write_1h,
-                "cache_read_input_tokens": usage.cache_read,
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": usage.cache_write_5m,
-                    "ephemeral_1h_input_tokens": usage.cache_write_1h,
-                },
-                "output_tokens": usage.output,
-                "service_tier": "standard",
-            },
-        }
+            written = [step.thinking, step.text, step.tools, step.content]
+            usage = ScriptUsage(input=estimated_tokens(incoming.body), output=estimated_tokens(str(written)))
+        return call.dialect.render(
+            ScriptedMessage(
+                number=self._messages,
+                model=step.model or call.model,
+                thinking=step.thinking,
+                text=step.text,
+                tools=tuple(self._tool_calls(step, call)),
+                content=step.content,
+                stop_reason=step.stop_reason,
+                tokens=usage.tokens(),
+            )
+        )
 
-    def _blocks(self, step: ScriptStep) -> Iterator[dict[str, Any]]:
-        if step.thinking is not None:
-            yield {"type": "thinking", "thinking": step.thinking, "signature": "scripted"}
-        if step.text is not None:
-            yield {"type": "text", "text": step.text}
+    def _tool_calls(self, step: ScriptStep, call: ModelCall) -> Iterator[ScriptedTool]:
         for tool in step.tools or ():
             for name, arguments in tool.items():
                 self._tools += 1
-                yield {"type": "tool_use", "id": f"toolu_script_{self._tools:06}", "name": name, "input": arguments}
+                yield ScriptedTool(self._tools, *resolve_call(name, arguments, call))
 
-    def _stream_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
-        events: list[SseEvent | str] = [*events_from_message(message, piece_length=step.piece)]
+    def _stream_reply(self, step: ScriptStep, message: dict[str, Any], call: ModelCall) -> BackendReply:
+        dialect = call.dialect
+        events: list[SseEvent | str] = [*dialect.events_from_message(message, piece_length=step.piece)]
         ending: StreamEnd = "done"
         if step.malformed is not None and step.malformed < len(events):
-            events[step.malformed] = _MALFORMED_EVENT
+            events[step.malformed] = dialect.malformed_event
         if step.error_event is not None:
-            failed = error_body(step.error_event.type, step.error_event.message)
-            events[step.error_event.after :] = [failed]
+            events[step.error_event.after :] = [dialect.error_event(step.error_event.type, step.error_event.message)]
         if step.cut is not None:
             cut = step.cut if isinstance(step.cut, ScriptCut) else ScriptCut(after=step.cut)
             events, ending = events[: cut.after], "reset" if cut.reset else "close"
-        chunks = [TimedChunk(step.pace, encode_event(event)) for event in events]
+        chunks = [TimedChunk(step.pace, dialect.encode_event(event)) for event in events]
         if chunks:
             chunks[0] = TimedChunk(step.delay, chunks[0].data)
         if step.silence is not None:
@@ -257,13 +242,13 @@ class ScriptResponder(Responder):
                 chunks.insert(after, TimedChunk(step.silence.seconds, b""))
         return synthetic_reply(200, EVENT_STREAM_HEADERS, chunks, ending=ending, sleep=self._sleep)
 
-    def _json_reply(self, step: ScriptStep, message: dict[str, Any]) -> BackendReply:
+    def _json_reply(self, step: ScriptStep, message: dict[str, Any], call: ModelCall) -> BackendReply:
         """The same step as a response that is not streamed."""
         if step.error_event is not None:
             overloaded = step.error_event.type == "overloaded_error"
             status = OVERLOADED if overloaded else int(HTTPStatus.INTERNAL_SERVER_ERROR)
-            return self._error_reply(ScriptError(status=status, message=step.error_event.message))
-        body, delay = msgspec.json.encode(message), step.delay
+            return self._error_reply(ScriptError(status=status, message=step.error_event.message), call.dialect)
+        body, delay = msgspec.json.encode(call.dialect.whole_body(message, call)), step.delay
         ending: StreamEnd = "done"
         if step.silence is not None:
             delay += step.silence.seconds or 0.0

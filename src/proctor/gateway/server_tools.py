@@ -6,7 +6,7 @@ missed.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Raw
@@ -17,6 +17,20 @@ from proctor.gateway.safe_json import decode_or_text
 _CLIENT_TOOLS: Final = re.compile(
     r"custom|(?:bash|text_editor|computer|memory|tool_search_tool(?:_[a-z0-9]+)?)(?:_\d{8})?"
 )
+_CHAT_CLIENT_TOOLS: Final = frozenset({"function", "custom", None})
+# Those of the Responses API; `tool_search` searches the tools of the request itself.
+_RESPONSES_CLIENT_TOOLS: Final = re.compile(
+    r"function|custom|local_shell|apply_patch|tool_search|computer(?:_use)?(?:_preview)?"
+)
+_GEMINI_CLIENT_TOOLS: Final = frozenset(
+    {"functionDeclarations", "function_declarations", "computerUse", "computer_use"}
+)
+_SEARCH_MODEL: Final = re.compile(r"-search(?:-|$)|:online$")
+# Members in which a message of the other dialects has the address of an image or a file.
+_REMOTE_MEMBERS: Final = frozenset({"image_url", "file_url", "video_url", "fileUri", "file_uri"})
+_REMOTE_SIGNS: Final = tuple(f'"{name}"'.encode() for name in sorted(_REMOTE_MEMBERS))
+_REMOTE_URL: Final = re.compile(r"\s*(?!data:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_OWN_MEMBERS: Final = frozenset({"args", "arguments", "response", "functionCall", "functionResponse"})
 _TOOL_NAME: Final = re.compile(r"[\w.-]{1,64}")
 # How content that the provider fetches may be spelt. An escape could hide it: such a message is decoded.
 _URL_SIGNS: Final = (b'"url"', b"\\u00")
@@ -38,6 +52,44 @@ def messages_server_tools(tools: Iterable[Any], mcp_servers: Raw, messages: Sequ
     return tuple(dict.fromkeys(found))
 
 
+def chat_server_tools(
+    model: str, tools: Iterable[Any], options: Mapping[str, Raw], messages: Sequence[Raw]
+) -> tuple[str, ...]:
+    """What a request for a chat completion wants the provider to execute or to fetch.
+
+    Args:
+        model: some search the web by themselves.
+        tools: the `type` of each tool; None where it has none.
+        options: members that ask for a tool of the provider; empty where they are not there.
+        messages: the conversation.
+    """
+    found = [_shown(kind) for kind in tools if kind not in _CHAT_CLIENT_TOOLS]
+    found += [name for name, value in options.items() if bytes(value) and decode_or_text(value)]
+    found += ["a model that searches the web"] if _SEARCH_MODEL.search(model) else []
+    found += ["content from a URL"] if any(_has_remote_url(message) for message in messages) else []
+    return tuple(dict.fromkeys(found))
+
+
+def responses_server_tools(tools: Iterable[Mapping[str, Any]], items: Sequence[Raw]) -> tuple[str, ...]:
+    """What a request to the Responses API wants the provider to execute or to fetch.
+
+    Args:
+        tools: each tool, those of namespaces included.
+        items: the conversation.
+    """
+    found = [_shown(tool.get("type")) for tool in tools if not _is_responses_client_tool(tool)]
+    found += ["content from a URL"] if any(_has_remote_url(item) for item in items) else []
+    return tuple(dict.fromkeys(found))
+
+
+def gemini_server_tools(tools: Any, contents: Sequence[Raw]) -> tuple[str, ...]:
+    """What a request to the Gemini API wants the provider to execute or to fetch: each tool has its name as a key."""
+    kinds = [name for tool in _as_list(tools) for name in (tool if isinstance(tool, dict) else [None])]
+    found = [_shown(name) for name in kinds if name not in _GEMINI_CLIENT_TOOLS]
+    found += ["content from a URL"] if any(_has_remote_url(content) for content in contents) else []
+    return tuple(dict.fromkeys(found))
+
+
 def is_remote_work(method: str, path: str) -> bool:
     """Whether a request that is none to a model may start work at the provider: a batch, a container, an agent there.
 
@@ -46,6 +98,42 @@ def is_remote_work(method: str, path: str) -> bool:
     name = path.partition("?")[0].lower()
     harmless = name == "/v1/messages/count_tokens" or name.startswith("/v1/oauth/")
     return method not in {"GET", "HEAD"} and name.startswith("/v1/") and not harmless
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _is_responses_client_tool(tool: Mapping[str, Any]) -> bool:
+    kind = tool.get("type")
+    if kind == "shell":
+        place = tool.get("environment")
+        return isinstance(place, dict) and place.get("type") == "local"
+    return isinstance(kind, str) and _RESPONSES_CLIENT_TOOLS.fullmatch(kind) is not None
+
+
+def _has_remote_url(message: Raw) -> bool:
+    """Whether a message of the other dialects has an image or a file that the provider is to fetch."""
+    data = bytes(message)
+    if not any(sign in data for sign in (*_REMOTE_SIGNS, b"\\u00")):
+        return False
+    return any(_REMOTE_URL.match(url) for url in _remote_urls(decode_or_text(message)))
+
+
+def _remote_urls(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _remote_urls(item)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name in _OWN_MEMBERS:
+                continue  # what the model gives to a tool, and gets from it, goes to no one
+            if name in _REMOTE_MEMBERS:
+                url = inner.get("url") if isinstance(inner, dict) else inner
+                yield from [url] if isinstance(url, str) else []
+            yield from _remote_urls(inner)
 
 
 def _is_client_tool(kind: Any) -> bool:

@@ -6,15 +6,18 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
+
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.backend import FINAL_STATUS, GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
+from proctor.gateway.backend import GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
 from proctor.gateway.budget import BudgetReservation
+from proctor.gateway.dialects.base import BUDGET_STATUS, CLOSED_STATUS, FINAL_STATUS, Dialect
 from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
 from proctor.gateway.meter import ExchangeOutcome, GatewayUsage, Meter
-from proctor.gateway.model_call import ConversationNames, ModelCall
-from proctor.gateway.prices import Prices
+from proctor.gateway.model_call import ConversationNames, ModelCall, Role
+from proctor.gateway.prices import Prices, canonical_model
 from proctor.gateway.recorder import Clock, Recorder, format_timestamp, utc_now
 from proctor.gateway.recording import RecordingHeader
 from proctor.gateway.redact import CREDENTIAL_HEADERS, Redactor
@@ -30,16 +33,24 @@ GatewayEventCallback = Callable[[GatewayEvent], None]
 
 
 class GatewayRefusal(Record):
-    """A final error of the gateway's own; `web`: because of a tool that the provider executes."""
+    """A final error of the gateway's own.
+
+    Attributes:
+        web: because of a tool that the provider executes.
+        request: because of something else that the request asks for.
+
+    `status` is that of the Messages API; each dialect has its own: `Dialect.refusal_status`.
+    """
 
     status: int
     kind: str
     message: str
     web: bool = False
+    request: bool = False
 
 
 SESSION_CLOSED: Final = GatewayRefusal(
-    status=403, kind="permission_error", message="session_closed: this attempt has ended"
+    status=CLOSED_STATUS, kind="permission_error", message="session_closed: this attempt has ended"
 )
 RECORDING_LOST: Final = GatewayRefusal(
     status=FINAL_STATUS, kind="api_error", message="recording_lost: the request was not sent, as it cannot be recorded"
@@ -110,11 +121,31 @@ class GatewaySession:
         """Whether all further requests are refused."""
         return self.closed or self.limit is not None
 
-    def web_refusal(self, call: ModelCall) -> GatewayRefusal | None:
-        """Why this request is refused: it wants a tool of the provider, and the run does not allow them."""
-        if self.spec.web or not call.server_tools:
+    def pin_model(self, call: ModelCall) -> ModelCall:
+        """The request, to the run's model: programs ask others for titles, or to choose a model."""
+        model = self.spec.model
+        if model is None or canonical_model(call.model) == canonical_model(model):
+            return call
+        self.meter.add_pinned(call.model)
+        return call.dialect.with_model(call, model)
+
+    def request_refusal(self, call: ModelCall) -> GatewayRefusal | None:
+        """Why this request is refused, whatever was spent: for what it asks for."""
+        if call.unsupported:
+            wanted = ", ".join(call.unsupported)
+            self.meter.add_unsupported(call.unsupported)
+            message = f"not_supported: the gateway can neither meter nor record this: {wanted}; leave it out"
+            return GatewayRefusal(status=FINAL_STATUS, kind="invalid_request_error", message=message, request=True)
+        if not call.server_tools:
             return None
-        return _web_refusal(", ".join(call.server_tools[:3]))
+        if not self.spec.web:
+            return _web_refusal(", ".join(call.server_tools[:3]))
+        priced = call.dialect.priced_tools
+        unpriced = [] if priced is None else [name for name in call.server_tools if name not in priced]
+        if not unpriced:
+            return None
+        message = f"tool_without_price: what the provider charges for this is not known: {', '.join(unpriced[:3])}"
+        return GatewayRefusal(status=FINAL_STATUS, kind="invalid_request_error", message=message, web=True)
 
     def remote_work_refusal(self, incoming: IncomingRequest) -> GatewayRefusal | None:
         """Why this request, which is none to a model, is refused: the provider would work by itself, with its tools."""
@@ -122,7 +153,7 @@ class GatewaySession:
             return None
         return _web_refusal(f"{incoming.method} {incoming.path.partition('?')[0]}")
 
-    def refusal(self, model: str | None = None) -> GatewayRefusal | None:
+    def refusal(self, call: ModelCall | None = None) -> GatewayRefusal | None:
         """Why the next request is refused, if it is. After a limit is reached, all are."""
         if self.closed:
             return SESSION_CLOSED
@@ -132,16 +163,21 @@ class GatewaySession:
                 whose = "task" if spent.cause is Cause.TASK_BUDGET else "run"
                 amounts = f"${spent.value_usd:.6g} of ${spent.limit_usd:.6g}"
                 self._reach_limit(spent.cause, f"budget_exhausted: the {whose}'s budget is spent ({amounts})")
-            elif model is not None and not self._prices.has_price(model):
-                self._check_unpriced(model)
+            elif call is not None and self._turns_are_used_up(call):
+                message = f"turn_limit: the limit of {self.spec.max_turns} turns is reached"
+                self._reach_limit(Cause.TURN_LIMIT, message)
+            elif call is not None and not self._prices.has_price(call.model):
+                self._check_unpriced(call.model)
         if self.limit is None:
             return None
-        return GatewayRefusal(status=402, kind="billing_error", message=self.limit.message)
+        return GatewayRefusal(status=BUDGET_STATUS, kind="billing_error", message=self.limit.message)
 
-    def record_refusal(self, refusal: GatewayRefusal, conversation: str) -> None:
+    def record_refusal(self, refusal: GatewayRefusal, conversation: str, dialect: Dialect) -> None:
         """Count and record a request that was refused."""
-        self.meter.add_refusal(web=refusal.web)
-        self.record(lambda recorder: recorder.write_refusal(conversation, refusal.status, refusal.message))
+        if not refusal.request:
+            self.meter.add_refusal(web=refusal.web)
+        status = dialect.refusal_status(refusal.status)
+        self.record(lambda recorder: recorder.write_refusal(conversation, status, refusal.message))
 
     def redact_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""
@@ -186,6 +222,10 @@ class GatewaySession:
         if self.limit is None:
             self.limit = BudgetLimitHit(cause=cause, message=message)
             self._emit(self.limit)
+
+    def _turns_are_used_up(self, call: ModelCall) -> bool:
+        limit = self.spec.max_turns
+        return limit is not None and call.role is Role.MAIN and self.meter.whole_turns >= limit
 
     def _check_unpriced(self, model: str) -> None:
         if self._reservation.has_limit and not self._allow_unpriced:
@@ -242,10 +282,13 @@ class GatewaySession:
     def finish_exchange(self, outcome: ExchangeOutcome, seconds: float, cut: str | None) -> None:
         """Count an exchange that has ended, and charge it."""
         self.meter.add(outcome)
-        if outcome.cost_usd is None:
+        # What a response used that does not say it is unknown; a budget is charged the upper estimate.
+        known = tuple(msgspec.structs.replace(usage, unknown=False) for usage in outcome.usages)
+        cost = self.meter.cost(known) if outcome.cost_usd is None else outcome.cost_usd
+        if cost is None:
             self._check_unpriced(outcome.model)
         else:
-            self._reservation.charge(outcome.cost_usd)
+            self._reservation.charge(cost)
         self._emit(
             ExchangeFinished(
                 conversation=outcome.conversation,

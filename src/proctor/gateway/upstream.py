@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -14,7 +15,6 @@ from proctor.core.record import Record
 from proctor.gateway.backend import (
     JSON_HEADERS,
     NO_RETRY_HEADERS,
-    OVERLOADED,
     Backend,
     BackendReply,
     GatewaySessionSpec,
@@ -23,10 +23,12 @@ from proctor.gateway.backend import (
     Sleep,
     StreamBroken,
     TimedChunk,
-    error_body,
+    is_token_count,
     json_reply,
     synthetic_reply,
 )
+from proctor.gateway.dialects import MESSAGES
+from proctor.gateway.dialects.base import OVERLOADED, Dialect
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.model_call import ModelCall
@@ -41,8 +43,13 @@ _RATE_LIMITED: Final = 429
 _RETRYABLE: Final = frozenset({408, 409, _RATE_LIMITED})
 _FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
-# Only at the start of the provider's message: elsewhere an error may quote what the agent sent.
-_NO_CREDIT: Final = re.compile(r'"message"\s*:\s*"Your credit balance is too low')
+# Not elsewhere than at the start of the provider's message, or in members of the error: an error may quote what the
+# agent sent.
+_NO_CREDIT: Final = re.compile(
+    rb'"message"\s*:\s*"Your credit balance is too low'
+    rb'|"code"\s*:\s*"insufficient_quota"|"reason"\s*:\s*"API_KEY_INVALID"'
+)
+_VERSION: Final = re.compile(r"^/v\d+[a-z0-9]*(?=/)")
 _MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -59,11 +66,16 @@ _NOT_RETURNED: Final = frozenset(
 
 
 class ProviderAuth(StrEnum):
-    """How the gateway authenticates to the provider; with `PASS_THROUGH`, the agent does with its own login."""
+    """How the gateway authenticates to the provider; with `PASS_THROUGH`, the agent does with its own login.
+
+    A server of one's own may want no key: `NONE`.
+    """
 
     API_KEY = "x-api-key"
+    GOOGLE_API_KEY = "x-goog-api-key"
     BEARER = "bearer"
     PASS_THROUGH = "pass-through"  # noqa: S105 - the name of a mode
+    NONE = "none"
 
 
 class RetryPolicy(Record):
@@ -94,6 +106,7 @@ class Upstream(Backend, Responder):
 
     Args:
         base_url: its address; the client's path is appended.
+        versioned: the address has the API's version in it, as OpenAI's has, so the client's path must not.
         key: authenticates the gateway; the agent's own placeholder is dropped.
         idle_seconds: after this long without a byte, a response counts as cut.
         proxies: environment variables that may name a proxy.
@@ -105,16 +118,18 @@ class Upstream(Backend, Responder):
         *,
         key: Secret | None = None,
         auth: ProviderAuth = ProviderAuth.API_KEY,
+        versioned: bool = False,
         retry: RetryPolicy | None = None,
         idle_seconds: float = 600.0,
         proxies: Mapping[str, str] | None = None,
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        if auth is not ProviderAuth.PASS_THROUGH and key is None:
+        if auth not in {ProviderAuth.PASS_THROUGH, ProviderAuth.NONE} and key is None:
             raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
         self.base_url = self.name = base_url.rstrip("/")
         self.auth = auth
+        self._versioned = versioned
         self.passes_login = auth is ProviderAuth.PASS_THROUGH
         self.secrets = () if key is None else (key.reveal(),)
         self._spellings = secret_spellings(self.secrets)
@@ -136,20 +151,22 @@ class Upstream(Backend, Responder):
         """This object: the provider has no state per session."""
         return self
 
-    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - forwarded unchanged
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - the provider has no use for it
         """Forward a model request."""
-        return await self._send(incoming)
+        return await self._send(incoming, call.dialect)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Forward any other request, unless it would spend on our key what the gateway cannot meter."""
         path = incoming.path.partition("?")[0]
-        harmless = incoming.method in {"GET", "HEAD"} or path == "/v1/messages/count_tokens"
+        harmless = incoming.method in {"GET", "HEAD"} or is_token_count(path)
         if not self.passes_login and not harmless:
             message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
-            return json_reply(403, error_body("permission_error", message), headers=NO_RETRY_HEADERS)
-        return await self._send(incoming)
+            return json_reply(403, MESSAGES.error_body(403, message), headers=NO_RETRY_HEADERS)
+        if self._versioned:
+            incoming = replace(incoming, path=_VERSION.sub("", incoming.path))
+        return await self._send(incoming, MESSAGES)
 
-    async def _send(self, incoming: IncomingRequest) -> BackendReply:
+    async def _send(self, incoming: IncomingRequest, dialect: Dialect) -> BackendReply:
         errors: list[int] = []
         waited = 0.0
         while True:
@@ -160,12 +177,12 @@ class Upstream(Backend, Responder):
             body = b"" if response is None else await _error_body(response)
             headers: Mapping[str, str] = {} if response is None else response.headers
             wait = None
-            if _is_retryable(status, headers):
+            if _is_retryable(status, headers) and not _NO_CREDIT.search(body):
                 wait = self._retry.wait(
                     len(errors) + 1, waited, _retry_after_seconds(headers.get("retry-after")), self._jitter()
                 )
             if wait is None:
-                return self._error_reply(status, headers, body, reason, tuple(errors))
+                return self._error_reply(dialect, status, headers, body, reason=reason, errors=tuple(errors))
             errors.append(status)
             waited += wait
             await self._sleep(wait)
@@ -216,7 +233,14 @@ class Upstream(Backend, Responder):
         }
 
     def _error_reply(
-        self, status: int, headers: Mapping[str, str], body: bytes, reason: str, errors: tuple[int, ...]
+        self,
+        dialect: Dialect,
+        status: int,
+        headers: Mapping[str, str],
+        body: bytes,
+        *,
+        reason: str,
+        errors: tuple[int, ...],
     ) -> BackendReply:
         clean = Redactor(self.secrets)
         body = mask_bytes(body, self._spellings)
@@ -227,22 +251,28 @@ class Upstream(Backend, Responder):
             if status == OVERLOADED:
                 # Older Claude Code retries a 529 whatever `x-should-retry` says, unless `retry-after` is long.
                 returned["retry-after"] = "3600"
+        detail = clean.redact_text(reason or body.decode("utf-8", "replace"))
+        shown = 502 if status == NO_CONNECTION else status
+        # Where an agent would try again after what is final here, it gets a status after which it does not.
+        relayed = dialect.final_error_status(shown) if self._retry.tries > 1 else shown
         if status == NO_CONNECTION:
-            message = clean.redact_text(f"the provider cannot be reached: {reason}")
-            reply = json_reply(502, error_body("api_error", message), headers={**returned, **JSON_HEADERS})
+            message = f"the provider cannot be reached: {detail}"
+            reply = json_reply(relayed, dialect.error_body(relayed, message), headers={**returned, **JSON_HEADERS})
+        elif relayed != status:
+            message = f"the provider failed with status {status}: {_excerpt(detail)}"
+            reply = json_reply(relayed, dialect.error_body(relayed, message), headers=NO_RETRY_HEADERS)
         else:
             reply = synthetic_reply(status, returned, [TimedChunk(0, clean.redact_bytes(body))])
         reply.errors = errors
-        reply.failure = self._provider_error(
-            status, clean.redact_text(reason or body.decode("utf-8", "replace")), len(errors) + 1
-        )
+        reply.provider_status = None if relayed == shown else shown
+        reply.failure = self._provider_error(status, detail, len(errors) + 1)
         return reply
 
     def _provider_error(self, status: int, detail: str, tries: int) -> GatewayFailure | None:
-        excerpt = " ".join(detail.split())[:300]
+        excerpt = _excerpt(detail)
         if status == _UNAUTHORIZED and self.passes_login:
             return None  # the agent may renew its own login and try again
-        if status in _AUTH_STATUSES or _NO_CREDIT.search(detail):
+        if status in _AUTH_STATUSES or _NO_CREDIT.search(detail.encode()):
             message = f"the provider refused the login with status {status}: {excerpt}"
             return GatewayFailure(cause=Cause.BAD_LOGIN, status=status, message=message)
         if status == _RATE_LIMITED:
@@ -259,7 +289,7 @@ def _auth_headers(key: str, auth: ProviderAuth) -> dict[str, str]:
     """The header that authenticates the gateway."""
     if not (key.isascii() and key.isprintable()):
         raise UsageError("the key for the provider contains a line break or another character that no key has")
-    return {"x-api-key": key} if auth is ProviderAuth.API_KEY else {"authorization": f"Bearer {key}"}
+    return {"authorization": f"Bearer {key}"} if auth is ProviderAuth.BEARER else {auth.value: key}
 
 
 async def _response_chunks(response: HttpResponse, mask: SecretMask) -> AsyncGenerator[bytes, None]:
@@ -298,6 +328,10 @@ async def _error_body(response: HttpResponse) -> bytes:
     finally:
         response.close()
     return body
+
+
+def _excerpt(detail: str) -> str:
+    return " ".join(detail.split())[:300]
 
 
 def _filtered_headers(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from proctor.core.causes import Cause
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, ModelUsage, WebUse
+from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, WebUse
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
 
@@ -31,6 +31,7 @@ class AttemptRecord(Record):
         collect_seconds: how long it took to collect the submission; for a state, its checks were run then.
         findings: what was found in the submission when it was stored; the grader's own are added later.
         web: None where there was no gateway.
+        altered: None where all requests were sent as they were.
     """
 
     number: int
@@ -47,6 +48,7 @@ class AttemptRecord(Record):
     collect_seconds: float = 0.0
     findings: tuple[Finding, ...] = ()
     web: WebUse | None = None
+    altered: AlteredRequests | None = None
     schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"
 
 

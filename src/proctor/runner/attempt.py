@@ -18,7 +18,8 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.record import to_json
-from proctor.core.result import AgentMetrics, WebUse
+from proctor.core.request import Mode
+from proctor.core.result import AgentMetrics, AlteredRequests, WebUse
 from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
@@ -108,7 +109,7 @@ class AttemptRunner:
                 folder, agent, request, environment = await self._prepare(stack)
                 async with (
                     self._benchmark.serve(self._task, environment, folder),
-                    self._model_session(environment) as path,
+                    self._model_session(environment, agent) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
                     redacted = RedactedEnvironment(environment, self._redactor)
@@ -192,7 +193,7 @@ class AttemptRunner:
         )
 
     @asynccontextmanager
-    async def _model_session(self, environment: Environment) -> AsyncIterator[str | None]:
+    async def _model_session(self, environment: Environment, agent: Agent) -> AsyncIterator[str | None]:
         """The attempt's own path at the gateway; closed for good before anything is collected."""
         if self._run.gateway is None:
             yield None
@@ -204,6 +205,9 @@ class AttemptRunner:
             label=self._label,
             cap_usd=config.max_cost_per_task,
             spent_usd=self._spent_usd,
+            model=self._run.model if agent.pins_model else None,
+            max_turns=None if config.mode is Mode.H2 else config.max_turns,
+            refusal_status=agent.refusal_status,
             web=config.web,
             recording=self.logs / RECORDING_FILE,
             earlier_recordings=self._earlier_recordings,
@@ -290,6 +294,7 @@ class AttemptRunner:
             collect_seconds=round(self._collect_seconds, 3),
             findings=findings,
             web=self._web_use(),
+            altered=self._altered_requests(),
         )
         self.files[self.logs / ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
         return record
@@ -299,6 +304,12 @@ class AttemptRunner:
             return None
         usage = self._session.usage
         return WebUse(allowed=self._run.config.web, refused=usage.web_refused, searches=usage.web_searches)
+
+    def _altered_requests(self) -> AlteredRequests | None:
+        usage = None if self._session is None else self._session.usage
+        if usage is None or not (usage.pinned or usage.unsupported):
+            return None
+        return AlteredRequests(pinned=usage.pinned, refused=usage.unsupported)
 
     def _metrics(self) -> AgentMetrics:
         """The agent's own numbers; turns and compactions as the gateway saw them, where there was one."""

@@ -1,10 +1,12 @@
 """What `--model` can mean: a provider's model, a script, or a recording; and how each is reached."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, Self
+from urllib.parse import urlsplit
 
 from proctor.core.agent import MODEL_ALIASES
 from proctor.core.errors import InvalidData, UsageError
@@ -15,6 +17,7 @@ from proctor.gateway import (
     GatewaySessionSpec,
     Prices,
     ProviderAuth,
+    Providers,
     ReplayBackend,
     RetryPolicy,
     ScriptBackend,
@@ -23,11 +26,16 @@ from proctor.gateway import (
     read_script,
 )
 from proctor.gateway.backend import Backend
+from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.providers import KEY_VARIABLES
 from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
 from proctor.results.attempt_record import RECORDING_FILE
 from proctor.sandboxes.credentials import source_directory
 
+OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
+GEMINI_BASE_URL: Final = "https://generativelanguage.googleapis.com"
+_PROVIDER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 # A response that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
 # The model that an agent requests, where a script or a recording responds.
@@ -39,16 +47,30 @@ class ModelChoice(Record):
 
     Attributes:
         source: the script's file, or the folder of the recorded run.
+        provider: the name of the provider, where the user has said it.
     """
 
     kind: Literal["provider", "script", "replay"]
     model: str
     source: str | None = None
+    provider: str | None = None
 
     @property
     def text(self) -> str:
         """The same choice as it can be written down and read again from anywhere."""
-        return self.model if self.source is None else f"{self.kind}:{self.source}"
+        if self.source is not None:
+            return f"{self.kind}:{self.source}"
+        return self.model if self.provider is None else f"{self.provider}/{self.model}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderAccess:
+    """How one provider is reached; without a key it wants none. `versioned`: its address has the API's version."""
+
+    base_url: str
+    key: Secret | None = None
+    auth: ProviderAuth = ProviderAuth.BEARER
+    versioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +78,9 @@ class ModelAccess:
     """How the provider is reached, where the model is a provider's.
 
     Attributes:
+        base_url: of the provider of the Messages API; `key` and `auth` likewise.
         login: a Claude Code configuration whose login passes through, instead of a key that the gateway adds.
+        others: further providers, by name: ``openai``, ``gemini``, and those that the user has named.
         proxies: the environment's variables that name a proxy.
     """
 
@@ -64,26 +88,83 @@ class ModelAccess:
     key: Secret | None = None
     auth: ProviderAuth = ProviderAuth.API_KEY
     login: Path | None = None
+    others: Mapping[str, ProviderAccess] = field(default_factory=dict)
     retry: RetryPolicy | None = None
     idle_seconds: float = IDLE_SECONDS
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str], *, login: Path | None = None) -> Self:
-        """As ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, and those that name a proxy say."""
-        base_url = environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
+    def from_environment(
+        cls, environ: Mapping[str, str], *, login: Path | None = None, urls: Mapping[str, str] | None = None
+    ) -> Self:
+        """As the variables of the providers, and those that name a proxy, say.
+
+        Args:
+            environ: the variables.
+            login: of the agent itself, to be used instead of Anthropic's key.
+            urls: the addresses of providers, by name.
+
+        Raises:
+            UsageError: a name or an address of a provider is none.
+        """
+        urls = urls or {}
+        for name, url in urls.items():
+            _check_provider(name, url)
+        base_url = urls.get("anthropic") or environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         proxies = {name: value for name, value in environ.items() if name.lower().endswith("_proxy")}
+        common = cls(base_url=base_url, others=_other_providers(environ, urls), proxies=proxies)
         if login is not None:
-            return cls(base_url=base_url, auth=ProviderAuth.PASS_THROUGH, login=login, proxies=proxies)
+            return replace(common, auth=ProviderAuth.PASS_THROUGH, login=login)
         if key := environ.get("ANTHROPIC_API_KEY"):
-            return cls(base_url=base_url, key=Secret(key), proxies=proxies)
+            return replace(common, key=Secret(key))
         if token := environ.get("ANTHROPIC_AUTH_TOKEN"):
-            return cls(base_url=base_url, key=Secret(token), auth=ProviderAuth.BEARER, proxies=proxies)
-        return cls(base_url=base_url)
+            return replace(common, key=Secret(token), auth=ProviderAuth.BEARER)
+        return common
 
 
-def parse_model(text: str) -> ModelChoice:
-    """Read `--model`: a model id or short name, ``script:FILE``, or ``replay:RUN``.
+def _other_providers(environ: Mapping[str, str], urls: Mapping[str, str]) -> dict[str, ProviderAccess]:
+    """OpenAI and Gemini where there is a key or an address, and the providers that the user has named."""
+    found: dict[str, ProviderAccess] = {}
+    openai_url = urls.get("openai") or environ.get("OPENAI_BASE_URL") or environ.get("OPENAI_API_BASE")
+    openai_key = environ.get("OPENAI_API_KEY")
+    if openai_key or urls.get("openai"):
+        found["openai"] = _openai_access(openai_url or OPENAI_BASE_URL, openai_key)
+    gemini_url = urls.get("gemini") or environ.get("GOOGLE_GEMINI_BASE_URL")
+    gemini_key = environ.get("GEMINI_API_KEY") or environ.get("GOOGLE_API_KEY")
+    if gemini_key or urls.get("gemini"):
+        google = ProviderAuth.GOOGLE_API_KEY
+        found["gemini"] = ProviderAccess(gemini_url or GEMINI_BASE_URL, _secret(gemini_key), google)
+    for name, url in urls.items():
+        if name not in KEY_VARIABLES:
+            variable = re.sub(r"[^A-Z0-9]", "_", name.upper()) + "_API_KEY"
+            found[name] = _openai_access(url, environ.get(variable))
+    return found
+
+
+def _secret(value: str | None) -> Secret | None:
+    return Secret(value) if value else None
+
+
+def _openai_access(url: str, key: str | None) -> ProviderAccess:
+    """A server that speaks OpenAI's dialects; the path of its address is the API's version unless it has one."""
+    versioned = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
+    return ProviderAccess(versioned, _secret(key), versioned=True)
+
+
+def _check_provider(name: str, url: str) -> None:
+    if not _PROVIDER_NAME.fullmatch(name):
+        raise UsageError(f"--provider {name}={url}: a provider's name is of lower-case letters, digits, - and _")
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise UsageError(
+            f"--provider {name}={url}: this is no address of a server", fix="give one such as http://localhost:8000/v1"
+        )
+
+
+def parse_model(text: str, providers: Collection[str] = ()) -> ModelChoice:
+    """Read `--model`: a model id or short name, ``NAME/MODEL`` of a provider, ``script:FILE``, or ``replay:RUN``.
+
+    `providers` are the names that the user has given.
 
     Raises:
         UsageError: it names nothing, or a run that is not there.
@@ -97,11 +178,14 @@ def parse_model(text: str) -> ModelChoice:
         if kind == "script":
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
         store = find_run(rest)
-        recorded = store.config().model
-        model = parse_model(recorded).model if recorded is not None else SCRIPTED_MODEL
+        config = store.config()
+        model = parse_model(config.model, config.providers).model if config.model is not None else SCRIPTED_MODEL
         return ModelChoice(kind="replay", model=model, source=str(store.folder))
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
+    name, separator, rest = text.partition("/")
+    if separator and rest and name in providers:
+        return ModelChoice(kind="provider", model=rest, provider=name)
     return ModelChoice(kind="provider", model=MODEL_ALIASES.get(text, text))
 
 
@@ -114,11 +198,11 @@ def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelA
     if not request.own_login:
         if request.auth_from is not None:
             raise UsageError("--auth-from names a login that is not used", fix="give --own-login too")
-        return ModelAccess.from_environment(environ)
+        return ModelAccess.from_environment(environ, urls=request.providers)
     login = source_directory(request.auth_from)
     if login is None:
         raise UsageError("there is no login in the usual place", fix="say where it is with --auth-from DIR")
-    return ModelAccess.from_environment(environ, login=login)
+    return ModelAccess.from_environment(environ, login=login, urls=request.providers)
 
 
 def load_prices(file: str | None) -> Prices:
@@ -157,8 +241,8 @@ def check_priced(choice: ModelChoice, request: RunRequest, prices: Prices) -> No
         )
 
 
-def make_backend(choice: ModelChoice, access: ModelAccess) -> Backend:
-    """What responds, ready to be started.
+def make_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequence[str] = ()) -> Backend:
+    """What responds, ready to be started; `dialects` are those of the agent, where they are known.
 
     Raises:
         UsageError: a provider's model is wanted, and there is neither a key nor a login; the script cannot be read.
@@ -171,19 +255,48 @@ def make_backend(choice: ModelChoice, access: ModelAccess) -> Backend:
             store = RunStore(Path(choice.source or ""))
             return ReplayBackend(_recording_finder(store), name=f"replay of {store.folder.parent.name}/{store.run_id}")
         case "provider":
-            return _provider(choice, access)
+            return _provider_backend(choice, access, dialects)
 
 
-def _provider(choice: ModelChoice, access: ModelAccess) -> Upstream:
-    if access.key is None and access.login is None:
+def _provider_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequence[str]) -> Backend:
+    upstreams = {name: _upstream(one, access) for name, one in _chosen_providers(choice, access).items()}
+    wanted = {DIALECTS[name].provider for name in dialects} or set(KEY_VARIABLES)
+    if not wanted & upstreams.keys():
+        variables = " or ".join(KEY_VARIABLES[name] for name in KEY_VARIABLES if name in wanted)
         raise UsageError(
             f"there is no key for the model {choice.model}",
-            fix="set ANTHROPIC_API_KEY, give --own-login, or use --model script:FILE",
+            fix=f"set {variables}, give --own-login or --provider NAME=URL, or use --model script:FILE",
         )
+    if upstreams.keys() == {"anthropic"}:
+        return upstreams["anthropic"]
+    return Providers(upstreams)
+
+
+def _chosen_providers(choice: ModelChoice, access: ModelAccess) -> dict[str, ProviderAccess]:
+    """The providers that a run uses, by the names that dialects have for them."""
+    found = {name: access.others[name] for name in ("openai", "gemini") if name in access.others}
+    if access.key is not None or access.login is not None:
+        found["anthropic"] = ProviderAccess(access.base_url, access.key, access.auth)
+    named = [name for name in access.others if name not in KEY_VARIABLES]
+    if choice.provider in named:
+        found["openai"] = access.others[choice.provider]
+    elif choice.provider is None and named and "openai" not in found:
+        if len(named) > 1:
+            raise UsageError(
+                f"the model {choice.model} may be of any of the providers {', '.join(named)}",
+                fix=f"say which: --model {named[0]}/{choice.model}",
+            )
+        found["openai"] = access.others[named[0]]
+    return found
+
+
+def _upstream(one: ProviderAccess, access: ModelAccess) -> Upstream:
+    is_open = one.key is None and one.auth is not ProviderAuth.PASS_THROUGH
     return Upstream(
-        access.base_url,
-        key=access.key,
-        auth=access.auth,
+        one.base_url,
+        key=one.key,
+        auth=ProviderAuth.NONE if is_open else one.auth,
+        versioned=one.versioned,
         retry=access.retry,
         idle_seconds=access.idle_seconds,
         proxies=access.proxies,

@@ -83,7 +83,7 @@ async def configure(
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
     _check_model(request, agent)
-    choice = None if request.model is None else parse_model(request.model)
+    choice = None if request.model is None else parse_model(request.model, request.providers)
     versions = {}
     if request.prices is not None:
         versions["prices"] = prices_version(request.prices)
@@ -121,7 +121,7 @@ def check_access(
     backend = None
     table = load_prices(config.prices)
     if choice is not None:
-        backend = make_backend(choice, access)
+        backend = make_backend(choice, access, agent.dialects)
         check_priced(choice, config, table)
         check_recorded(choice, list_trials(config))
     if agent.needs_sandbox:

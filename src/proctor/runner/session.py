@@ -285,13 +285,13 @@ async def _plan_stored(
     for store, config in zip(stores, configs, strict=True):
         tasks = _checked_tasks(config, benchmark)
         check_pod_unchanged(config)
-        model = None if config.model is None else parse_model(config.model)
+        model = None if config.model is None else parse_model(config.model, config.providers)
         agent = hooks.agent or agent_class(config.agent)
         if config.agent not in seen:
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
-        backend = None if model is None else make_backend(model, access)
+        backend = None if model is None else make_backend(model, access, agent.dialects)
         state = await asyncio.to_thread(_read_state, store, config)
         if store.unreadable:
             hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")

@@ -84,6 +84,7 @@ def make_task_result(
         grade_seconds=_grade_seconds(record, graded),
         categories=task.categories,
         web=record.web,
+        altered=record.altered,
     )
 
 

@@ -167,7 +167,9 @@ async def test_an_image_that_cannot_be_pulled_is_built_where_that_is_forced(
     forced = DockerProvider(image_map=image_map, force_build=True)
     try:
         why = {
-            name: await missing_requirements(bench, bench.tasks(), one, image=None, machine=current_machine())
+            name: await missing_requirements(
+                bench, bench.tasks(), one, image=None, machine=current_machine(), pull=False
+            )
             for name, one in (("pulled", provider), ("forced", forced))
         }
         assert why["pulled"].keys() == {"ready", "unbuildable"}

@@ -160,7 +160,7 @@ async def test_a_response_without_a_body_has_none(request_line: bytes, status: b
         (b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabc", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", b"400"),
-        (b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", b"426"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, b"431"),
         (b"GET /" + b"x" * 100_000, b"431"),

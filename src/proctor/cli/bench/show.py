@@ -106,6 +106,11 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
             click.echo(f"  {money(usage.estimated_usd)} of it is an upper estimate: {broken} without a whole response")
     if result.web is not None:
         click.echo(_web_line(result.web))
+    if result.altered is not None:
+        for model, count in result.altered.pinned.items():
+            click.echo(visible(f"{plural(count, 'request')} to {model} went to the run's model instead"))
+        for wanted, count in result.altered.refused.items():
+            click.echo(visible(f"{plural(count, 'request')} refused: it cannot be metered or recorded: {wanted}"))
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")

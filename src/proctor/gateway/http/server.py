@@ -264,7 +264,8 @@ class _ServerConnection(SharedBufferProtocol):
             return
         length = self._headers.get("content-length", "0")
         if self._parser.should_upgrade():
-            self._reject(400)  # no other protocol is supported
+            # No other protocol is supported; programs that can do without a WebSocket do so after this status.
+            self._reject(426 if self._headers.get("upgrade", "").lower() == "websocket" else 400)
         elif int(length) > self._server.max_body_bytes:
             self._reject(413)
         elif self._headers.get("expect", "").lower() == "100-continue" and self.task is None:

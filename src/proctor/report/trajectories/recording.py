@@ -9,9 +9,9 @@ import msgspec
 from proctor.core.result import Tokens
 from proctor.core.trajectory import Lane, LaneKind, Step, StepSource, ToolCall, Trajectory
 from proctor.gateway import load_recording
+from proctor.gateway.dialects import DIALECTS
 from proctor.gateway.model_call import Role
 from proctor.gateway.recording import ExpandedExchange, RecordedExchange
-from proctor.gateway.sse import message_from_events
 from proctor.report.trajectories.content_blocks import ToolResult, content_text, parse_assistant, parse_user
 
 _OK: Final = 200
@@ -129,14 +129,15 @@ def _message(exchange: RecordedExchange) -> dict[str, Any] | None:
     """The model's message, as far as it was received."""
     if exchange.response.status != _OK:
         return None
+    dialect = DIALECTS[exchange.request.dialect]
     if exchange.events is not None:
         events = [event for _, event, *_ in exchange.events if isinstance(event, dict)]
         try:
-            return message_from_events(events) or None
+            return dialect.message_from_events(events) or None
         except (LookupError, TypeError, ValueError):
             return None  # events in an invalid order
     body = exchange.response.body
-    return body if isinstance(body, dict) and body.get("type") == "message" else None
+    return body if dialect.is_message(body) else None
 
 
 def _error_message(body: Any) -> str:

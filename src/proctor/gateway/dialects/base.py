@@ -1,0 +1,287 @@
+"""What the gateway must know of a dialect, the HTTP API in which an agent talks to its model.
+
+A dialect is one module beside this one with one subclass of `Dialect`. It parses requests, reads the usage and the end
+of responses, writes errors that agents take as final, and converts between streamed and whole messages.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
+
+from proctor.core.record import Record
+from proctor.core.result import Tokens
+from proctor.gateway.meter import UsageAccumulator
+from proctor.gateway.model_call import ModelCall
+from proctor.gateway.safe_json import decode_or_text
+from proctor.gateway.sse import SseEvent
+
+BUDGET_STATUS: Final = 402
+CLOSED_STATUS: Final = 403
+# Claude Code gives up at once on this status, as on 402 and 403, and no provider responds with it.
+FINAL_STATUS: Final = 451
+OVERLOADED: Final = 529  # a provider's own, not in HTTPStatus
+
+_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+_FIRST_ERROR: Final = 400
+_SERVER_ERROR: Final = 500
+
+TextPath = tuple[str | int, ...]
+
+
+class Route(NamedTuple):
+    """A path that is one of a dialect's.
+
+    Attributes:
+        path: what is added to the provider's address, however the agent has spelt it, with the query.
+        model: where the path names it, and not the body.
+        stream: where the path says whether a stream is wanted, and not the body.
+        array: the stream is one JSON array, not events.
+    """
+
+    dialect: "Dialect"
+    path: str
+    model: str = ""
+    stream: bool | None = None
+    array: bool = False
+
+
+class ScriptedTool(NamedTuple):
+    """A tool call of a script; arguments that are a text are those of a tool without a schema."""
+
+    number: int
+    name: str
+    arguments: dict[str, Any] | str
+
+
+class ScriptedMessage(Record):
+    """A response of a script, in no dialect yet.
+
+    Attributes:
+        number: counts the responses of a session, for ids.
+        content: as the dialect writes it, instead of `thinking`, `text` and `tools`.
+        stop_reason: as the dialect writes it; None for the usual one.
+    """
+
+    number: int
+    model: str
+    thinking: str | None = None
+    text: str | None = None
+    tools: tuple[ScriptedTool, ...] = ()
+    content: list[dict[str, Any]] | None = None
+    stop_reason: str | None = None
+    tokens: Tokens = Tokens()
+
+
+class EventReader(ABC):
+    """Reads the events of one streamed response.
+
+    Attributes:
+        finished: the event has arrived with which such a stream ends.
+        may_end: the stream is whole if it ends here.
+        error: the error with which the provider ended the stream.
+    """
+
+    def __init__(self, usage: UsageAccumulator) -> None:
+        self.finished = False
+        self.may_end = False
+        self.error: str | None = None
+        self._usage = usage
+
+    @abstractmethod
+    def read(self, payload: bytes) -> None:
+        """Read the data of one event; what cannot be read is counted as text."""
+
+
+class ClientFilter(ABC):
+    """Takes out of a stream what the gateway has asked for and the client has not."""
+
+    @abstractmethod
+    def feed(self, chunk: bytes) -> bytes:
+        """What the client gets, now that this chunk has arrived."""
+
+    @abstractmethod
+    def finish(self) -> bytes:
+        """What is left at the end."""
+
+
+class Dialect(ABC):
+    """One dialect.
+
+    Attributes:
+        name: its name in recordings and messages.
+        provider: whose dialect it is: the name by which its address and its key are configured.
+        conversation: the member of a request that holds the conversation; `system` and `tools` likewise.
+        unrecorded: members of a request that differ each time and are not recorded.
+        priced_tools: of what a provider may execute, that which is paid by the token, or counted and priced apart;
+            None for all of it.
+        counter: the member that numbers the events of a stream, where there is one.
+        unrecorded_event_fields: members of events that mean nothing.
+    """
+
+    name: ClassVar[str]
+    provider: ClassVar[str]
+    conversation: ClassVar[str] = "messages"
+    system: ClassVar[str] = "system"
+    tools: ClassVar[str] = "tools"
+    unrecorded: ClassVar[frozenset[str]] = frozenset()
+    priced_tools: ClassVar[frozenset[str] | None] = frozenset({"content from a URL"})
+    counter: ClassVar[str | None] = None
+    unrecorded_event_fields: ClassVar[frozenset[str]] = frozenset()
+    malformed_event: ClassVar[str] = '{"type":'
+
+    # Requests
+
+    @abstractmethod
+    def route(self, method: str, path: str, query: str) -> Route | None:
+        """The model request at this path, if it is one in this dialect."""
+
+    @abstractmethod
+    def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
+        """Parse a request as far as the gateway needs it; None when its body is no such request."""
+
+    @abstractmethod
+    def system_text(self, call: ModelCall) -> str:
+        """The system prompt as one text."""
+
+    @abstractmethod
+    def item_text(self, item: Any) -> str:
+        """The text in one message of a conversation, tool results included."""
+
+    @abstractmethod
+    def is_from_model(self, item: Any) -> bool:
+        """Whether the model wrote this message of the conversation."""
+
+    def is_instruction(self, item: Any) -> bool:  # noqa: ARG002 - for subclasses
+        """Whether this message of the conversation is a part of the system prompt."""
+        return False
+
+    def first_text(self, call: ModelCall) -> str:
+        """The text of the first message."""
+        items = (decode_or_text(raw) for raw in call.messages)
+        return self.item_text(next((item for item in items if not self.is_instruction(item)), {}))
+
+    def last_text(self, call: ModelCall) -> str:
+        """The text and the tool results since the model's last message."""
+        texts: list[str] = []
+        for raw in reversed(call.messages):
+            item = decode_or_text(raw)
+            if self.is_from_model(item):
+                break
+            if not self.is_instruction(item):
+                texts.append(self.item_text(item))
+        return "\n".join(text for text in reversed(texts) if text)
+
+    def client_filter(self, call: ModelCall) -> ClientFilter | None:  # noqa: ARG002 - for subclasses
+        """What must be taken out of the response for this client; None where nothing is."""
+        return None
+
+    def with_model(self, call: ModelCall, model: str) -> ModelCall:
+        """The same request to another model."""
+        fields = {**call.fields(), "model": msgspec.Raw(msgspec.json.encode(model))}
+        return msgspec.structs.replace(call, model=model, body=msgspec.json.encode(fields), altered=True)
+
+    # Recordings
+
+    def recorded_item(self, item: Any) -> Any:
+        """A message as it is recorded: without what moves from one request to the next."""
+        return item
+
+    def comparable_item(self, item: Any) -> Any:
+        """A message as it is compared with a recorded one: without what differs between sessions."""
+        return self.recorded_item(item)
+
+    @abstractmethod
+    def text_path(self, event: SseEvent) -> TextPath | None:
+        """Where in an event the text is, if it is a piece of text and nothing else, so that pieces can be joined."""
+
+    # Responses
+
+    @abstractmethod
+    def event_reader(self, usage: UsageAccumulator) -> EventReader:
+        """A reader for one streamed response."""
+
+    @abstractmethod
+    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
+        """Read the usage of a response that is one document; False when it is no whole message of a model."""
+
+    @abstractmethod
+    def is_message(self, body: Any) -> bool:
+        """Whether a decoded body is a whole message of a model."""
+
+    @abstractmethod
+    def is_complete(self, events: Sequence[Any]) -> bool:
+        """Whether these events are a whole response of a model, without an error."""
+
+    @abstractmethod
+    def message_from_events(self, events: Iterable[SseEvent]) -> Any:
+        """The message of a stream, as the same request without a stream would get it."""
+
+    @abstractmethod
+    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
+        """The events that stream this message; `piece_length` is the number of characters per event, 0 for all."""
+
+    def whole_body(self, message: Any, call: ModelCall) -> Any:  # noqa: ARG002 - for subclasses
+        """A message as the body of a response that is not a stream of events."""
+        return message
+
+    @abstractmethod
+    def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
+        """A scripted response in this dialect."""
+
+    @abstractmethod
+    def encode_event(self, event: SseEvent | str) -> bytes:
+        """One event of a stream, encoded; a string is sent as its data."""
+
+    # Errors
+
+    @abstractmethod
+    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
+        """An error as this dialect writes it; `kind` defaults to that of the status."""
+
+    def error_event(self, kind: str, message: str) -> SseEvent:
+        """The event by which a stream reports an error."""
+        return self.error_body(500, message, kind=kind)
+
+    def too_long_message(self, tokens: int, maximum: int) -> str:
+        """The error message for a conversation that does not fit into the context."""
+        return f"prompt is too long: {tokens} tokens > {maximum} maximum"
+
+    def refusal_status(self, status: int) -> int:
+        """The status of a refusal of the gateway's own that agents take as final, for the one that Claude Code does."""
+        return status
+
+    def final_error_status(self, status: int) -> int:
+        """The status with which the gateway relays a provider's error once it has given up."""
+        return status
+
+
+def is_retryable_status(status: int) -> bool:
+    """Whether programs usually try again after this status."""
+    return status in _RETRYABLE or status >= _SERVER_ERROR or status < _FIRST_ERROR
+
+
+def text_bytes(*texts: str | None) -> int:
+    """The length of texts in bytes."""
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if text)
+
+
+def without_keys(value: Any, keys: frozenset[str], opaque: frozenset[str] = frozenset()) -> Any:
+    """A decoded value without these members and those that are null; what is below an `opaque` one is left as it is."""
+    if isinstance(value, list):
+        return [without_keys(item, keys, opaque) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: item if key in opaque else without_keys(item, keys, opaque)
+            for key, item in value.items()
+            if key not in keys and item is not None
+        }
+    return value
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """A text in pieces of so many characters; 0 for one piece."""
+    if size <= 0 or len(text) <= size:
+        return [text]
+    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -1,0 +1,330 @@
+"""Anthropic's Messages API, and Claude Code's requests to it."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Raw
+
+from proctor.gateway.dialects.base import OVERLOADED, Dialect, EventReader, Route, ScriptedMessage, TextPath
+from proctor.gateway.dialects.messages_events import events_from_message, message_from_events
+from proctor.gateway.dialects.messages_usage import UsageReports, WireUsage
+from proctor.gateway.meter import UsageAccumulator
+from proctor.gateway.model_call import MAX_ID_LENGTH, ModelCall, Role, decode_request, text_or_none
+from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
+from proctor.gateway.server_tools import messages_server_tools
+from proctor.gateway.sse import SseEvent, encode_named_event
+
+_PATH: Final = re.compile(r"(?:/v\d+[a-z0-9]*)?/messages")
+# How Claude Code asks for a summary of its own conversation; only the text distinguishes it from a turn.
+_SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
+_SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
+_WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
+# Events that the meter needs contain one of these. Most of a stream is deltas, which do not and are not decoded.
+_EVENT_MARKERS: Final = (b'"message_', b'"error"')
+# What an event of a delta has around the model's text, at least.
+_ENVELOPE_BYTES: Final = len(b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}')
+# For each kind of delta that is a piece of text, the member that has it.
+_TEXT_MEMBERS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_DELTA_MEMBERS: Final = frozenset({"type", "index", "delta"})
+_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_ERROR_KINDS: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    OVERLOADED: "overloaded_error",
+}
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+    type: Any = None
+
+
+class _RequestBody(msgspec.Struct):
+    """The members that every request is checked for; decoding the rest would take as long again."""
+
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    tools: list[_Tool] | None = None
+    mcp_servers: Raw = Raw()
+    speed: Any = None
+    inference_geo: Any = None
+
+
+class _WireMessage(msgspec.Struct):
+    model: str | None = None
+    usage: WireUsage | None = None
+
+
+class _WireError(msgspec.Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _WireEvent(msgspec.Struct):
+    type: str | None = None
+    message: _WireMessage | None = None
+    usage: WireUsage | None = None
+    error: _WireError | None = None
+
+
+class _MessageBody(_WireMessage):
+    type: str | None = None
+
+
+_REQUEST: Final = msgspec.json.Decoder(_RequestBody)
+_EVENT: Final = msgspec.json.Decoder(_WireEvent)
+_BODY: Final = msgspec.json.Decoder(_MessageBody)
+
+
+class MessagesDialect(Dialect):
+    """The Messages API."""
+
+    name = "messages"
+    provider = "anthropic"
+    unrecorded = frozenset({"metadata"})
+    priced_tools = None
+    malformed_event = '{"type":"content_block_delta","index":0,"delt'
+
+    def route(self, method: str, path: str, query: str) -> Route | None:
+        """``…/messages``, with and without a version."""
+        if method != "POST" or not _PATH.fullmatch(path):
+            return None
+        return Route(self, f"/v1/messages?{query}" if query else "/v1/messages")
+
+    def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
+        """Parse a request; Claude Code's are classified by its headers, tools and texts."""
+        decoded = decode_request(body, _REQUEST)
+        if decoded is None:
+            return None
+        read, body = decoded
+        client = headers.get("x-claude-code-session-id", "")[:MAX_ID_LENGTH]
+        subagent = headers.get("x-claude-code-agent-id", "")[:MAX_ID_LENGTH]
+        tools = read.tools or []
+        call = ModelCall(
+            dialect=self,
+            path=route.path,
+            agent=agent,
+            client_session_id=client,
+            subagent_id=subagent,
+            role=Role.SUBAGENT if subagent else Role.MAIN,
+            model=read.model,
+            stream=bool(read.stream),
+            messages=read.messages,
+            body=body,
+            tools=tuple(tool.name for tool in tools if tool.name),
+            cache_writes=_cache_writes(body),
+            speed=text_or_none(read.speed),
+            geo=text_or_none(read.inference_geo),
+            server_tools=messages_server_tools((tool.type for tool in tools), read.mcp_servers, read.messages),
+        )
+        if _is_compaction(call):
+            return msgspec.structs.replace(call, role=Role.COMPACTION)
+        # Only Claude Code's side calls are recognised by their tools; other programs may work without any.
+        if client and not subagent and _WORKING_TOOLS.isdisjoint(call.tools):
+            return msgspec.structs.replace(call, role=Role.SIDE)
+        return call
+
+    def system_text(self, call: ModelCall) -> str:
+        """The system prompt as one text."""
+        system = call.fields().get("system")
+        return "" if system is None else content_text(decode_or_text(system))
+
+    def item_text(self, item: Any) -> str:
+        """The text in a message, tool results included."""
+        return content_text(item.get("content")) if isinstance(item, dict) else ""
+
+    def is_from_model(self, item: Any) -> bool:
+        """Whether it is the assistant's."""
+        return isinstance(item, dict) and item.get("role") == "assistant"
+
+    def last_text(self, call: ModelCall) -> str:
+        """The text and the tool results of the last message."""
+        return self.item_text(call.message(-1))
+
+    def recorded_item(self, item: Any) -> Any:
+        """A message without cache marks, which move from one request to the next."""
+        if isinstance(item, dict) and isinstance(item.get("content"), list):
+            return {**item, "content": strip_blocks(item["content"])}
+        return item
+
+    def comparable_item(self, item: Any) -> Any:
+        """A message without signatures and without Claude Code's own reminders to the model."""
+        return _comparable(self.recorded_item(item))
+
+    def text_path(self, event: SseEvent) -> TextPath | None:
+        """Where a delta has its text."""
+        delta = event.get("delta")
+        if event.get("type") != "content_block_delta" or event.keys() != _DELTA_MEMBERS or not isinstance(delta, dict):
+            return None
+        name = _TEXT_MEMBERS.get(delta.get("type") or "")
+        if name is None or len(delta) != 2 or not isinstance(delta.get(name), str):  # noqa: PLR2004 - type and text
+            return None
+        return "delta", name
+
+    def event_reader(self, usage: UsageAccumulator) -> EventReader:
+        """Reads message_start, message_delta, message_stop and error."""
+        return _MessagesEventReader(usage)
+
+    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
+        """Read a message."""
+        try:
+            message = _BODY.decode(body)
+        except DECODE_ERRORS:
+            return False
+        if message.type != "message":
+            return False
+        UsageReports(usage).update(message.usage, message.model, final=True)
+        return True
+
+    def is_message(self, body: Any) -> bool:
+        """Whether it is a message, not an error."""
+        return isinstance(body, dict) and body.get("type") == "message"
+
+    def is_complete(self, events: Sequence[Any]) -> bool:
+        """Whether the stream ends with a message_stop."""
+        kinds = [event.get("type") if isinstance(event, dict) else None for event in events]
+        return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
+
+    def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
+        """The message of a stream."""
+        return message_from_events(events)
+
+    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
+        """The events that stream a message."""
+        return events_from_message(message, piece_length=piece_length)
+
+    def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
+        """A scripted response as a message."""
+        content = list(_blocks(scripted)) if scripted.content is None else scripted.content
+        calls_tools = any(block.get("type") == "tool_use" for block in content)
+        tokens = scripted.tokens
+        return {
+            "id": f"msg_script_{scripted.number:06}",
+            "type": "message",
+            "role": "assistant",
+            "model": scripted.model,
+            "content": content,
+            "stop_reason": scripted.stop_reason or ("tool_use" if calls_tools else "end_turn"),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": tokens.input,
+                "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+                "cache_read_input_tokens": tokens.cache_read,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": tokens.cache_write_5m,
+                    "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+                },
+                "output_tokens": tokens.output,
+                "service_tier": "standard",
+            },
+        }
+
+    def encode_event(self, event: SseEvent | str) -> bytes:
+        """An event with its type as its name."""
+        return encode_named_event(event)
+
+    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
+        """An error, without its status."""
+        return {"type": "error", "error": {"type": kind or _ERROR_KINDS.get(status, "api_error"), "message": message}}
+
+
+class _MessagesEventReader(EventReader):
+    def __init__(self, usage: UsageAccumulator) -> None:
+        super().__init__(usage)
+        self._reports = UsageReports(usage)
+
+    def read(self, payload: bytes) -> None:
+        if not (_EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload):
+            self._count_delta(payload)
+            return
+        try:
+            event = _EVENT.decode(payload)
+        except DECODE_ERRORS:
+            self._count_delta(payload)
+            return
+        match event.type:
+            case "message_start" if event.message is not None:
+                self._reports.update(event.message.usage, event.message.model)
+            case "message_delta":
+                self._reports.update(event.usage, final=True)
+            case "message_stop":
+                self.finished = True
+            case "error" if event.error is not None:
+                self.error = f"{event.error.type}: {event.error.message}"
+            case _:
+                self._count_delta(payload)  # its text has one of the markers
+
+    def _count_delta(self, payload: bytes) -> None:
+        self._usage.add_delivered(max(1, len(payload) - _ENVELOPE_BYTES))
+
+
+def content_text(content: Any) -> str:
+    """The text in a message's content, tool results included, one part per line."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    blocks = [block for block in content if isinstance(block, dict)]
+    parts = [
+        block["text"] if isinstance(block.get("text"), str) else content_text(block.get("content")) for block in blocks
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def strip_blocks(blocks: Any) -> Any:
+    """Content blocks, or tools, without cache marks."""
+    if not isinstance(blocks, list):
+        return blocks
+    return [_strip_block(block) for block in blocks]
+
+
+def _strip_block(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    clean = {name: value for name, value in block.items() if name != "cache_control"}
+    if clean.get("type") == "tool_result":
+        clean["content"] = strip_blocks(clean.get("content"))
+    return clean
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, str):
+        return _REMINDER.sub("", value)
+    if isinstance(value, list):
+        return [_comparable(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _comparable(item) for key, item in value.items() if key != "signature"}
+    return value
+
+
+def _blocks(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:
+    if scripted.thinking is not None:
+        yield {"type": "thinking", "thinking": scripted.thinking, "signature": "scripted"}
+    if scripted.text is not None:
+        yield {"type": "text", "text": scripted.text}
+    for tool in scripted.tools:
+        arguments = {"input": tool.arguments} if isinstance(tool.arguments, str) else tool.arguments
+        yield {"type": "tool_use", "id": f"toolu_script_{tool.number:06}", "name": tool.name, "input": arguments}
+
+
+def _cache_writes(body: bytes) -> Literal["", "5m", "1h"]:
+    """By the marks in a request; text of the conversation that looks like one makes an estimate higher, at worst."""
+    if b'"cache_control"' not in body:
+        return ""
+    return "1h" if b'"1h"' in body else "5m"
+
+
+def _is_compaction(call: ModelCall) -> bool:
+    if not call.messages or _SUMMARY_START.encode() not in bytes(call.messages[-1]):
+        return False
+    content = call.message(-1).get("content")
+    last = content_text(content[-1:]) if isinstance(content, list) else content_text(content)
+    return last.lstrip().startswith(_SUMMARY_START) and _SUMMARY_TASK in last
