@@ -18,6 +18,7 @@ ADVICE: Final[dict[Cause, str]] = {
     Cause.DISK_FULL: "free some space",
     Cause.GRADER_FAILED: "try the task by itself with `proctor bench validate`",
     Cause.MISSING_PROGRAM: "install what is missing; `proctor doctor` lists what Proctor uses",
+    Cause.INTERNAL_ERROR: "see the traceback in the attempt's logs; `proctor bench show` says where they are",
     Cause.REPLAY_DIVERGED: "replay with the agent, the options and the data of the recording",
     Cause.RUN_BUDGET: "resume with a higher --max-cost",
     Cause.INTERRUPTED: "resume the run",
