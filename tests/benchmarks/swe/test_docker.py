@@ -14,7 +14,7 @@ from long_proof import sampled, scaled
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
-from proctor.benchmarks.swe.harness_reports import SweOutcome, to_swebench_report
+from proctor.benchmarks.swe.harness_reports import SweOutcome, read_outcomes, to_swebench_report
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.pro_grader import SweBenchProGrader
 from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_swe_rows, swe_bench_row
@@ -218,11 +218,14 @@ async def test_features_are_graded_by_exit_code_and_pass_rate(
     feature: FeatureWorld, environments: DockerProvider, tmp_path: Path
 ) -> None:
     made = benchmark("ace_bench", feature.rows, feature_row, FeatureBenchGrader())
-    verdicts = {
-        name: (await graded(made, feature.rows[name], feature.patch(name), environments, tmp_path)).verdict
+    ours = {
+        name: await graded(made, feature.rows[name], feature.patch(name), environments, tmp_path)
         for name in ("wrong", "non_applying", "half", "own_tests", "level_2", "unpackaged", "wrong_package")
     }
-    assert {name: (verdict.cause, verdict.score) for name, verdict in verdicts.items()} == {
+    report = read_outcomes(Path(str(ours["half"].artifacts)) / "official" / "report.json")
+    assert [(outcome.resolved, outcome.score) for outcome in report] == [(False, 0.6667)]
+    # The rates are those that the official evaluation at 445dcba gives the same predictions in the same containers.
+    assert {name: (one.verdict.cause, one.verdict.score) for name, one in ours.items()} == {
         "wrong": (Cause.TESTS_FAILED, 0.3333),
         "non_applying": (Cause.DOES_NOT_APPLY, 0.0),
         "half": (Cause.TESTS_FAILED, 0.6667),

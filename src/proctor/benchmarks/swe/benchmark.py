@@ -36,6 +36,8 @@ from proctor.grading.controls import control_summary
 from proctor.workspaces import make_submission, prove_no_leak
 from proctor.workspaces.git import run_git
 
+# Another number grades anew what was graded before: verdicts are found again by the grader's name.
+_PROCEDURE: Final = "procedure 2"
 INSTANCE_SETUPS: Final[Mapping[str, InstanceSetupFactory]] = {
     "docker": DockerInstanceSetup,
     "local": LocalInstanceSetup,
@@ -73,7 +75,8 @@ class SweBenchmark(Benchmark, Generic[R]):
         self.name = name
         self.split: str | None = dataset.split
         self.source = dataset.origin
-        self.grader = f"{official_grader.grader_version}; proctor {proctor.__version__}; {provider_name}"
+        ours = f"proctor {proctor.__version__} ({_PROCEDURE})"
+        self.grader = f"{official_grader.grader_version}; {ours}; {provider_name}"
         self.official_grader = official_grader
         self.rows = {row.instance_id: row for row in rows}
         self._dataset = dataset

@@ -1,4 +1,4 @@
-"""One instance's report in SWE-bench's form, which SWE-EVO and others use too."""
+"""One instance's report in SWE-bench's form, which SWE-EVO and, with a rate, FeatureBench use too."""
 
 from typing import Any
 
@@ -14,6 +14,8 @@ def official_report(instance_id: str, run: SweTestRun) -> dict[str, Any]:
         "patch_successfully_applied": run.ruling is not None,
         "resolved": run.resolved,
     }
+    if "pass_rate" in run.scores:
+        said |= {"n_attempt": 1, "pass_rate": run.scores["pass_rate"]}
     if run.ruling is not None:
         said["tests_status"] = {
             "FAIL_TO_PASS": _label_lists(run.ruling.fail_to_pass),
