@@ -86,16 +86,16 @@ WRONG: dict[str, Callable[[Any], object]] = {
         lambda _: proctor.evaluate(SUITE, 5, limit=1)  # type: ignore[arg-type]
     ),
     "predictions must be a Path, objects of the class Prediction, or 'oracle', not {'a': 1}": (
-        lambda _: proctor.evaluate(SUITE, {"a": 1}, limit=1)  # type: ignore[arg-type]
+        lambda _: proctor.evaluate(SUITE, {"a": 1}, limit=1)  # type: ignore[dict-item]
     ),
     "on_trial_finished must be a function, not 1": (
         lambda results: proctor.run(SUITE, agent="nop", results=results, on_trial_finished=1)  # type: ignore[arg-type]
     ),
     "on_evaluated must be a function, not 2": (
-        lambda _: proctor.evaluate(SUITE, "oracle", on_evaluated=2)  # type: ignore[call-overload, arg-type]
+        lambda _: proctor.evaluate(SUITE, "oracle", on_evaluated=2)  # type: ignore[arg-type]
     ),
     "on_validated must be a function, not 3": (
-        lambda _: proctor.validate(SUITE, on_validated=3)  # type: ignore[call-overload, arg-type]
+        lambda _: proctor.validate(SUITE, on_validated=3)  # type: ignore[arg-type]
     ),
     "agent must be an object of the class Agent, or a subclass of it, not <class 'int'>": (
         lambda results: proctor.run(SUITE, agent=int, results=results)  # type: ignore[arg-type]

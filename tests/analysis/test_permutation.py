@@ -45,8 +45,9 @@ def dealt(tasks: list[TaskCounts]) -> float:
                 for chosen in firsts
             ]
         )
-    observed = abs(sum(Fraction(now, second) - Fraction(was, first) for was, first, now, second in tasks))
-    sums = [abs(sum(way)) >= observed for way in itertools.product(*ways)]
+    nothing = Fraction(0)
+    observed = abs(sum((Fraction(now, second) - Fraction(was, first) for was, first, now, second in tasks), nothing))
+    sums = [abs(sum(way, nothing)) >= observed for way in itertools.product(*ways)]
     return sum(sums) / len(sums)
 
 

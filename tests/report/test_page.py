@@ -100,21 +100,27 @@ def test_a_chart_shows_its_data() -> None:
     ]
 
 
-@pytest.mark.parametrize(("runs", "named"), [(6, ["r0", "r1", "r2", "r3", "r4", "r5"]), (7, ["r0", "r6"])])
-def test_of_many_runs_those_on_the_frontier_have_labels(runs: int, named: list[str]) -> None:
-    def point(number: int) -> ParetoPoint:
-        best = number == runs - 1
-        return ParetoPoint(
-            run=f"r{number}",
-            rate=Estimate(value=0.9 if best else 0.3),
-            cost=Estimate(value=9.0 if best else 1.0 + number),
-            seconds=None,
-        )
+def crowded(runs: int) -> str:
+    """A chart of runs of which most cost about the same and resolve about as much."""
 
-    picture = render_svg(
-        pareto_chart(pareto_results([point(number) for number in range(runs)], {}, objectives=("rate", "cost")))
-    )
-    assert sorted(re.findall(r">(r\d)</text>", picture)) == named
+    def point(number: int) -> ParetoPoint:
+        rate, cost = 0.5 + 0.004 * (number % 5), 1.0 + 0.003 * number
+        if number >= runs - 3:
+            rate, cost = 0.55 + 0.1 * (number - runs + 3), 1.02 + 0.4 * (number - runs + 3)
+        interval = Estimate(value=rate, low=rate - 0.1, high=rate + 0.1)
+        return ParetoPoint(run=f"a-run-with-a-name-{number:02}", rate=interval, cost=Estimate(value=cost), seconds=None)
+
+    points = [point(number) for number in range(runs)]
+    return render_svg(pareto_chart(pareto_results(points, {}, objectives=("rate", "cost"))))
+
+
+def test_of_many_runs_those_on_the_frontier_have_labels_first() -> None:
+    picture = crowded(14)
+    named = set(re.findall(r">a-run-with-a-name-(\d\d)</text>", picture))
+    assert {"11", "12", "13"} <= named
+    assert len(named) < 14  # there is no space for all
+    few = set(re.findall(r">a-run-with-a-name-(\d\d)</text>", crowded(5)))
+    assert few == {"00", "01", "02", "03", "04"}
 
 
 def test_without_the_rendering_library_a_page_is_refused_in_a_sentence(
@@ -138,6 +144,35 @@ def test_without_graded_trials_there_is_still_a_page() -> None:
     assert "0/0" in document_html(runs_document("x", rows))
     several = [msgspec.structs.replace(rows[0], run_id=f"run-{n}") for n in range(9)]
     assert "error: provider\\_error" in document_markdown(runs_document("x", several))
+
+
+OVERLAPS = """
+(() => {
+  const texts = [...document.querySelectorAll('svg text')];
+  const boxes = texts.filter(one => one.textContent.trim() && one.checkVisibility())
+    .map(one => [one.textContent, one.getBoundingClientRect()]).filter(([_, box]) => box.width > 0);
+  const found = [];
+  boxes.forEach(([a, one], i) => boxes.slice(i + 1).forEach(([b, other]) => {
+    const apart = one.left >= other.right - 1 || other.left >= one.right - 1;
+    if (!apart && one.top < other.bottom - 1 && other.top < one.bottom - 1) found.push(a + ' / ' + b);
+  }));
+  return [boxes.length, found];
+})()
+"""
+
+
+async def test_labels_in_charts_do_not_overlap(tmp_path: Path) -> None:
+    if program() is None:
+        pytest.skip("there is no chromium on this machine")
+    async with chromium() as browser:
+        page = await browser.page()
+        await page.looks(width=900, height=700)
+        for runs in (5, 14, 40):
+            (file := tmp_path / f"{runs}.html").write_text(f"<!doctype html><meta charset=utf-8>{crowded(runs)}")
+            await page.go(file.as_uri())
+            count, overlapping = await page.value(OVERLAPS)
+            assert count > 10
+            assert overlapping == [], runs
 
 
 async def test_a_page_fits_a_phone_the_dark_and_paper(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ no network, one wheel without dependencies. Colours are CSS variables of the pag
 light page and paper.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from proctor.analysis.breakdowns import Breakdown
@@ -13,15 +14,19 @@ from proctor.analysis.paired import Comparison
 from proctor.analysis.pareto import ParetoResult, dominates
 from proctor.analysis.runs import RunRow
 from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
 from proctor.core.published_result import PublishedResult
 from proctor.report.document import Chart
+from proctor.report.label_layout import LabelPlace, place_labels
 
 _INK, _MUTED, _LINE, _MARK, _OTHER = "var(--ink)", "var(--muted)", "var(--line)", "var(--mark)", "var(--other)"
 _WIDTH: Final = 320
+_HEIGHT: Final = 260
 _ROW: Final = 26
 _MAX_PUBLISHED: Final = 8
 _MAX_INTEGER_TICKS: Final = 10
-_MAX_LABELS: Final = 6
+_MAX_LABEL: Final = 32
+_WIDE: Final = 30
 _FRONTIER: Final = "Pareto frontier"
 _DOMINATED: Final = "dominated"
 _MINUTE: Final = 60
@@ -131,22 +136,18 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
         if point.rate is not None and point.cost is not None
     ]
     objectives = [(value["rate"], -value["cost"]) for value in values]
-    for index, value in enumerate(sorted(values, key=lambda value: (value["cost"], value["rate"]))):
+    for value in values:
         own = (value["rate"], -value["cost"])
-        value["above"] = index % 2 == 0  # labels of neighbours do not overlap
         value["frontier"] = _DOMINATED if any(dominates(other, own) for other in objectives) else _FRONTIER
-        # Of many runs, only those on the frontier have labels: all of them would overlap.
-        value["label"] = value["run"] if len(values) <= _MAX_LABELS or value["frontier"] == _FRONTIER else ""
-    costs = [float(value["cost"]) for value in values]
-    wide = len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > 30  # noqa: PLR2004 - more than one axis shows
+    costs, rates = _cost_scale(values), _rate_scale(values)
     across = {
         "field": "cost",
         "type": "quantitative",
         "title": "dollars per trial",
         "axis": {"format": "$~r", "tickCount": 5},
-        "scale": {"type": "log"} if wide else {"zero": True, "nice": True},
+        "scale": costs,
     }
-    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": _rate_scale(values)}
+    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": rates}
     colour = {
         "field": "frontier",
         "type": "nominal",
@@ -155,7 +156,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
     }
     return {
         "width": _WIDTH,
-        "height": 260,
+        "height": _HEIGHT,
         "data": {"values": values},
         "layer": [
             {
@@ -179,14 +180,54 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
             {"mark": "point", "encoding": {"x": across, "y": up, "color": colour}},
             *(
                 {
-                    "transform": [{"filter": f"datum.above == {str(above).lower()}"}],
-                    "mark": {"type": "text", "align": "left", "dx": 6, "dy": -8 if above else 12},
-                    "encoding": {"x": across, "y": up, "text": {"field": "label", "type": "nominal"}},
+                    "data": {"values": [value]},
+                    "mark": {"type": "text", **place._asdict()},
+                    "encoding": {"x": across, "y": up, "text": {"value": label}},
                 }
-                for above in (True, False)
+                for value, label, place in _labels(values, costs, rates)
             ),
         ],
     }
+
+
+def _labels(
+    values: Sequence[dict[str, Any]], costs: Mapping[str, Any], rates: Mapping[str, Any]
+) -> Iterator[tuple[dict[str, Any], str, LabelPlace]]:
+    """The names of runs beside their points: of those on the frontier first, and of others where there is space.
+
+    The table has all names.
+    """
+    ordered = sorted(values, key=lambda value: (value["frontier"] != _FRONTIER, value["cost"], value["rate"]))
+    points = [
+        (_WIDTH * _position(costs, value["cost"]), _HEIGHT * (1 - _position(rates, value["rate"]))) for value in ordered
+    ]
+    labels = [truncate_line(str(value["run"]), _MAX_LABEL) for value in ordered]
+    places = place_labels(points, labels, width=_WIDTH, height=_HEIGHT)
+    yield from ((value, label, place) for value, label, place in zip(ordered, labels, places, strict=True) if place)
+
+
+def _position(scale: Mapping[str, Any], value: float) -> float:
+    """Where a value is on an axis, from 0 to 1."""
+    low, high = map(float, scale["domain"])
+    if scale.get("type") == "log":
+        low, high, value = math.log(low), math.log(high), math.log(max(value, low))
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _cost_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """From 0, or on a log scale where the costs differ by more than one axis shows."""
+    costs = [float(value["cost"]) for value in values]
+    highest = max((float(value["cost_high"]) for value in values), default=1.0)
+    if len(costs) > 1 and min(costs) > 0 and max(costs) / min(costs) > _WIDE:
+        lowest = min(float(value["cost_low"]) for value in values if value["cost_low"] > 0)
+        return {"type": "log", "domain": [lowest / 1.2, highest * 1.2], "nice": False, "clamp": True}
+    return {"domain": [0, _round_up(highest) if highest > 0 else 1.0], "nice": False, "clamp": True}
+
+
+def _round_up(value: float) -> float:
+    """The next number that ends an axis well."""
+    magnitude = 10.0 ** math.floor(math.log10(value))
+    return next(step * magnitude for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * magnitude >= value)
 
 
 def times_chart(rows: Sequence[RunRow]) -> Chart:
@@ -305,7 +346,7 @@ def _row_axis(field: str, order: Sequence[str]) -> dict[str, Any]:
 def _rate_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """From 0 to a little above the highest rate, so that small rates can be distinguished."""
     highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
-    return {"domain": [0, min(1.0, max(0.1, highest * 1.05))], "nice": True, "clamp": True}
+    return {"domain": [0, min(1.0, _round_up(max(0.1, highest * 1.02)))], "nice": False, "clamp": True}
 
 
 def _integer_ticks(low: int, high: int) -> dict[str, Any]:

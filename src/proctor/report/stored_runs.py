@@ -1,5 +1,6 @@
 """Stored runs as reports and the viewer read them: names, numbers, whether one is running."""
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
@@ -82,21 +83,41 @@ def condition_warnings(stores: Sequence[RunStore]) -> tuple[str, ...]:
     return (f"not the same in all of these runs: {', '.join(names)}; `proctor bench compare` shows the values",)
 
 
-def is_running(store: RunStore) -> bool:
+def is_running(store: RunStore, *, kernel_locks: Path = _KERNEL_LOCKS) -> bool:
     """Whether a session is working on this run.
 
     A session holds a lock on the run. Trying the lock could block a session that is starting, so the kernel's list of
     locks is read instead; without one, a journal that has just grown is the sign.
     """
     try:
-        inode = (store.folder / _LOCK_FILE).stat().st_ino
+        lock = (store.folder / _LOCK_FILE).stat()
     except OSError:
         return False
     try:
-        locks = _KERNEL_LOCKS.read_text()
+        lines = [line.split() for line in kernel_locks.read_text().splitlines()]
     except OSError:
         return _journal_is_recent(store)
-    return any(f":{inode} " in line for line in locks.splitlines() if "FLOCK" in line)
+    held = [
+        (pid, where) for _, kind, _, _, pid, where, *_ in lines if kind == "FLOCK"
+    ]  # those that wait begin otherwise
+    found = [(pid, where) for pid, where in held if where.endswith(f":{lock.st_ino}")]
+    device = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
+    if any(where == device for _, where in found):
+        return True
+    # Some file systems have other device numbers here than in the list of locks; and on another device, a file that has
+    # nothing to do with this run may have the same number.
+    return any(_has_open(pid, lock) for pid, _ in found)
+
+
+def _has_open(pid: str, file: os.stat_result) -> bool:
+    """Whether a process has this file open, as far as we may look."""
+    for descriptor in Path("/proc", pid, "fd").glob("*"):
+        try:
+            if os.path.samestat(descriptor.stat(), file):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def _journal_is_recent(store: RunStore) -> bool:

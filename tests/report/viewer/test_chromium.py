@@ -1,8 +1,9 @@
 """The viewer in a real browser: what is seen, what the keys do, and that nothing hostile comes to life in it."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,8 @@ from aiohttp import web
 
 from chromium import Chromium, Page, chromium, program
 from proctor.core.causes import Cause
+from proctor.core.files import file_lock
+from proctor.core.result import ModelUsage, Tokens
 from proctor.core.run import JournalEntry
 from proctor.core.verdict import Finding
 from proctor.results import RunStore, new_run
@@ -206,6 +209,11 @@ async def test_a_running_run_is_followed_without_reloading_the_page(browser: Chr
         with store.journal.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
 
+    recording = store.logs("b", 1, 1) / "cassette.jsonl"
+    recording.parent.mkdir(parents=True)
+    lock = ExitStack()
+    lock.enter_context(file_lock(store.folder / ".lock", what="it", wait_seconds=0))
+    cost = "document.querySelectorAll('.facts div')[2].textContent"
     async with opened(browser, tmp_path) as (page, address):
         await page.go(f"{address}/run/toy/run-001")
         await page.value("window.same = 1")
@@ -215,4 +223,53 @@ async def test_a_running_run_is_followed_without_reloading_the_page(browser: Chr
         append("a", "recorded")
         await page.until("document.querySelector('td .pill.resolved')")
         assert await page.value("document.querySelector('.facts .big').textContent") == "100.0%"
+        # The cost and the tokens of a trial that is under way are counted as they come.
+        append("b", "prepared")
+        await page.until("document.querySelector('.pill.solving')")
+        assert "438 tokens" in await page.value(cost)
+        await record_single(recording, "b", ask="Fix it.")
+        await page.until(f"{cost}.includes('926 tokens')")
+        shown = await page.value("document.querySelectorAll('tbody tr')[1].textContent")
+        assert re.search(r"\$0\.00\d\d", shown)
+        # A session that has ended leaves nothing that is shown as running.
+        lock.close()
+        await page.until("document.querySelector('.title .pill.pending')")
+        assert await page.value("document.querySelector('.title').textContent") == "toy/run-001stopped; 1 pending"
+        assert await page.value("[...document.querySelectorAll('.pill')].map(one => one.textContent).join()") == (
+            "stopped; 1 pending,✓ resolved,■ stopped"
+        )
+        assert "running" not in await page.value("document.querySelector('main').textContent")
         assert await page.value("window.same") == 1
+
+
+async def test_of_a_large_patch_every_file_is_seen_with_its_numbers(browser: Chromium, tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    sizes = {"huge.py": 60_000, "small.py": 3, "last.py": 20_000}
+    diff = "".join(
+        f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -0,0 +1,{size} @@\n"
+        + "+x = 'a line of it'\n" * size
+        for name, size in sizes.items()
+    )
+    broken = ModelUsage(
+        model="m", requests=2, tokens=Tokens(input=9), cost_usd=0.4, estimated_requests=1, estimated_usd=0.1
+    )
+    store_trial(store, "a", diff=diff, usage=(broken,))
+    finish(store)
+    async with opened(browser, tmp_path) as (page, address):
+        await page.go(f"{address}/run/toy/run-001/task?task=a")
+        heading = await page.value("document.querySelector('#patch h2').textContent")
+        assert heading.endswith("3 files, +80003 \N{MINUS SIGN}0")
+        files = await page.value("[...document.querySelectorAll('#patch summary')].map(one => one.textContent)")
+        assert files == [f"{name} +{size} \N{MINUS SIGN}0" for name, size in sizes.items()]
+        notes = await page.value("[...document.querySelectorAll('#patch details p')].map(one => one.textContent)")
+        assert len(notes) == 2
+        assert all(re.fullmatch(r"[\d,]+ more lines are in submission.diff\.", note) for note in notes)
+        assert await page.value("document.querySelectorAll('#patch tr').length") == 4000
+        # What of the cost is an estimate is said here, in the run, and in the list of runs.
+        assert "≤ $0.40" in await page.value("document.querySelector('.facts').textContent")
+        estimate = "$0.10 of it is an upper estimate"
+        assert f"{estimate}, of 1 request without" in await page.value("document.querySelector('.facts').textContent")
+        await page.go(f"{address}/run/toy/run-001")
+        assert estimate in await page.value("document.querySelector('.facts').textContent")
+        await page.go(address)
+        assert "≤ $0.40" in await page.value("document.querySelector('tbody').textContent")

@@ -47,6 +47,27 @@ def test_a_hostile_patch_takes_no_longer_than_its_length() -> None:
     assert time.process_time() - started < 6
 
 
-def test_long_patches_are_cut_and_counted() -> None:
-    patch = read_patch("@@ -1 +1 @@\n" + "+x\n" * (MAX_LINES + 9))
-    assert patch.omitted_lines == 10
+def file_patch(name: str, added: int) -> str:
+    return f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1,1 +1,{added} @@\n-x\n" + "+y\n" * added
+
+
+def test_of_a_long_patch_every_file_is_there_every_line_is_counted_and_what_is_not_shown_is_said() -> None:
+    sizes = {"huge.py": 3 * MAX_LINES, "small.py": 5, "large.py": 2 * MAX_LINES, "last.py": 1}
+    patch = read_patch("".join(file_patch(name, size) for name, size in sizes.items()))
+    assert {file.path: file.added for file in patch.files} == sizes
+    assert (patch.added, patch.removed) == (sum(sizes.values()), 4)
+    assert sum(len(file.lines) for file in patch.files) <= MAX_LINES
+    shown = {file.path: len(file.lines) for file in patch.files}
+    assert all(len(file.lines) + file.omitted_lines == sizes[file.path] + 5 for file in patch.files)
+    assert (shown["small.py"], shown["last.py"]) == (10, 6)  # whole
+    assert shown["huge.py"] == shown["large.py"] > MAX_LINES * 0.4
+
+
+def test_more_files_than_lines_can_be_shown_are_all_listed() -> None:
+    patch = read_patch("".join(file_patch(f"{number}.py", 2) for number in range(MAX_LINES + 1)))
+    assert (len(patch.files), patch.added) == (MAX_LINES + 1, 2 * MAX_LINES + 2)
+
+
+def test_what_is_no_patch_is_cut_and_counted() -> None:
+    (file,) = read_patch("@@ -1 +1 @@\n" + "+x\n" * (MAX_LINES + 9)).files
+    assert (len(file.lines), file.omitted_lines) == (MAX_LINES, 10)

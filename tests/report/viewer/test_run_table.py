@@ -1,4 +1,5 @@
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
@@ -6,11 +7,18 @@ import pytest
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
+from proctor.core.files import file_lock
+from proctor.core.result import ModelUsage, Tokens
 from proctor.core.run import JournalEntry
+from proctor.gateway.model_call import Role
+from proctor.gateway.prices import Usage
+from proctor.gateway.recording import RecordedMark
 from proctor.report import run_row
+from proctor.report.trajectories import read_trajectory
 from proctor.report.viewer.run_index import RunIndex
 from proctor.report.viewer.run_table import RunTable, TrialQuery
 from proctor.results import RunStore, new_run
+from recorded import record_single
 from stored_runs import finish, small_run, store_trial
 
 
@@ -71,6 +79,11 @@ def test_pages_hold_all_rows_once_and_a_page_out_of_range_is_the_last(table: Run
     assert table.find(TrialQuery(text="nothing fits", page=3)).pages == 1
 
 
+def session(store: RunStore) -> AbstractContextManager[object]:
+    """A session that works on a run holds its lock."""
+    return file_lock(store.folder / ".lock", what="it", wait_seconds=0)
+
+
 def append(store: RunStore, task: str, stage: str, attempt: int = 1, *, torn: bool = False) -> None:
     entry = JournalEntry(at="now", task_id=task, trial=1, attempt=attempt, stage=stage)  # type: ignore[arg-type]
     line = msgspec.json.encode(entry)
@@ -86,25 +99,122 @@ def test_a_running_run_is_followed_and_only_what_is_new_is_read(tmp_path: Path) 
     assert [row.status for row in table.all()] == ["pending", "pending"]
     assert not table.refresh()
     statuses: list[str] = []
-    for stage in ("prepared", "answered", "prepared", "collected", "graded"):
-        append(store, "a", stage, attempt=1 if len(statuses) < 2 else 2)
+    with session(store):
+        for stage in ("prepared", "answered", "prepared", "collected", "graded"):
+            append(store, "a", stage, attempt=1 if len(statuses) < 2 else 2)
+            assert table.refresh()
+            statuses.append(table.row("a", 1).status)
+        assert statuses == ["solving", "retrying", "solving", "grading", "recording"]
+        store_trial(store, "a", Cause.SOLVED)
+        append(store, "a", "recorded", attempt=2, torn=True)
+        assert not table.refresh()
+        with store.journal.open("rb+") as file:
+            file.truncate(file.seek(0, 2) - 20)
+        append(store, "a", "recorded", attempt=2)
         assert table.refresh()
-        statuses.append(table.row("a", 1).status)
-    assert statuses == ["solving", "retrying", "solving", "grading", "recording"]
-    store_trial(store, "a", Cause.SOLVED)
-    append(store, "a", "recorded", attempt=2, torn=True)
+        assert table.row("a", 1).status == "resolved"
+        assert table.row("b", 1).status == "pending"
+        # A new journal in its place is read from the start.
+        store.journal.unlink()
+        append(store, "b", "prepared")
+        assert table.refresh()
+        assert [row.status for row in table.all()] == ["pending", "solving"]
+
+
+def test_a_run_that_was_stopped_has_no_trial_that_is_shown_as_running(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    finish(store, tasks=("a", "b", "c"))
+    append(store, "a", "prepared")
+    append(store, "b", "collected")
+    table = RunTable(store)
+    with session(store):
+        table.refresh()
+        assert (table.running, table.counts().running, table.counts().pending) == (True, 2, 1)
+        assert [row.status for row in table.all()] == ["solving", "grading", "pending"]
+    assert table.refresh()
+    assert (table.running, table.counts().running, table.counts().pending) == (False, 0, 3)
+    assert [row.status for row in table.all()] == ["stopped", "stopped", "pending"]
+    assert all(row.live for row in table.all())
+    assert names(table, status="live") == ["a", "b", "c"]
     assert not table.refresh()
-    with store.journal.open("rb+") as file:
-        file.truncate(file.seek(0, 2) - 20)
-    append(store, "a", "recorded", attempt=2)
-    assert table.refresh()
-    assert table.row("a", 1).status == "resolved"
-    assert table.row("b", 1).status == "pending"
-    # A new journal in its place is read from the start.
-    store.journal.unlink()
-    append(store, "b", "prepared")
-    assert table.refresh()
-    assert [row.status for row in table.all()] == ["pending", "solving"]
+    with session(store):
+        assert table.refresh()
+        assert table.row("a", 1).status == "solving"
+
+
+async def test_what_an_unfinished_trial_has_used_is_read_while_its_recording_grows(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    store_trial(store, "done")
+    finish(store, tasks=("done", "live"))
+    (whole := tmp_path / "whole.jsonl").touch()
+    await record_single(whole, "live", ask="Do it.")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    recording = store.logs("live", 1, 1) / "cassette.jsonl"
+    recording.parent.mkdir(parents=True)
+    append(store, "live", "prepared")
+    table = RunTable(store)
+    totals: list[tuple[int, float | None]] = []
+    with session(store), recording.open("ab") as file:
+        table.refresh()
+        assert (table.counts().cost_usd, table.counts().tokens) == (0.25, 438)
+        for line in lines:
+            file.write(line[:9])  # a line that is being written is not read
+            file.flush()
+            table.refresh()
+            file.write(line[9:])
+            file.flush()
+            table.refresh()
+            row = table.row("live", 1)
+            totals.append((row.tokens, row.cost_usd))
+        assert not table.refresh()
+    distinct = list(dict.fromkeys(totals))
+    assert [tokens for tokens, _ in distinct] == [0, 160, 320, 488]
+    trajectory = read_trajectory(recording.parent, task_id="live", agent="x")
+    assert trajectory is not None
+    assert distinct[-1][0] == trajectory.totals.tokens.total
+    assert distinct[-1][1] == pytest.approx(trajectory.totals.cost_usd)
+    table.refresh()
+    assert table.counts().tokens == 438 + 488
+    assert table.counts().cost_usd == pytest.approx(0.25 + (trajectory.totals.cost_usd or 0))
+    assert table.counts().estimated_usd == 0
+
+
+async def test_a_request_without_a_response_is_an_estimate_once_its_session_has_ended(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    finish(store, tasks=("live",))
+    (whole := tmp_path / "whole.jsonl").touch()
+    await record_single(whole, "live", ask="Do it.")
+    header = whole.read_bytes().splitlines(keepends=True)[0]
+    used = Usage(model="claude-sonnet-4-5", tokens=Tokens(input=1000, output=256), estimated=True)
+    mark = RecordedMark(number=1, conversation="main", role=Role.MAIN, agent="", at="", usage=(used,), cost_usd=0.5)
+    recording = store.logs("live", 1, 1) / "cassette.jsonl"
+    recording.parent.mkdir(parents=True)
+    recording.write_bytes(header + msgspec.json.encode(mark) + b"\n")
+    append(store, "live", "prepared")
+    table = RunTable(store)
+    with session(store):
+        table.refresh()
+        assert (table.row("live", 1).cost_usd, table.counts().estimated_usd) == (0, 0)
+    table.refresh()
+    assert (table.row("live", 1).tokens, table.row("live", 1).cost_usd) == (1256, 0.5)
+    assert (table.counts().cost_usd, table.counts().estimated_usd) == (0.5, 0.5)
+
+
+def test_the_estimated_part_of_a_cost_is_that_of_the_results_and_of_the_summary(tmp_path: Path) -> None:
+    store = new_run("toy", root=tmp_path)
+    broken = ModelUsage(
+        model="m", requests=2, tokens=Tokens(input=9), cost_usd=0.4, estimated_requests=1, estimated_usd=0.1
+    )
+    store_trial(store, "a", usage=(broken,))
+    store_trial(store, "b")
+    finish(store)
+    table = RunTable(store)
+    table.refresh()
+    assert (table.row("a", 1).estimated_usd, table.row("b", 1).estimated_usd) == (0.1, 0)
+    assert table.counts().estimated_usd == 0.1
+    entry = RunIndex(tmp_path).entry("toy/run-001")
+    assert entry.counts is not None
+    assert (entry.counts.cost_usd, entry.counts.estimated_usd) == (0.65, 0.1)
 
 
 def test_a_run_without_a_journal_is_read_from_its_results(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A patch as files, lines and tokens, for a template to colour. Nothing here makes markup."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.diffs import DiffLine, DiffLineKind, parse_diff
 
-# Longer patches are cut, and longer lines are not coloured; the whole file can be opened.
+# Of longer patches some lines are not shown, and longer lines are not coloured; the whole file can be opened.
 MAX_LINES: Final = 4000
 MAX_LINE_LENGTH: Final = 1000
 
@@ -45,20 +46,20 @@ class PatchLineView:
 
 @dataclass(slots=True)
 class FilePatchView:
-    """The changes of a patch to one file."""
+    """The changes of a patch to one file; `omitted_lines` is how many of its lines are not shown."""
 
     path: str
     lines: list[PatchLineView] = field(default_factory=list)
     added: int = 0
     removed: int = 0
+    omitted_lines: int = 0
 
 
 @dataclass(slots=True)
 class PatchView:
-    """A patch as the viewer shows it; `omitted_lines` is how many are not shown."""
+    """A patch as the viewer shows it: every file of it, with its own numbers, and some lines of each."""
 
     files: list[FilePatchView]
-    omitted_lines: int = 0
 
     @property
     def added(self) -> int:
@@ -72,28 +73,34 @@ class PatchView:
 
 
 def read_patch(text: str) -> PatchView:
-    """Read a unified diff, valid or not."""
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    shown = "\n".join(lines[:MAX_LINES]).encode("utf-8", "surrogatepass")
+    """Read a unified diff, valid or not. All of it is counted; the lines that are shown are shared by its files."""
+    content = text.removesuffix("\n").encode("utf-8", "surrogatepass")
     try:
-        preamble, files = parse_diff(shown)
+        preamble, files = parse_diff(content)
     except InvalidSubmission:
-        preamble, files = [DiffLine("meta", line) for line in shown.split(b"\n")], []
-    views = [_file_view(preamble[0].text[:200], preamble)] if preamble else []
-    views += [_file_view(file.path, file.content) for file in files]
-    return PatchView(views, max(0, len(lines) - MAX_LINES))
+        preamble, files = [DiffLine("meta", line) for line in content.split(b"\n")], []
+    parts = [(preamble[0].text[:200], preamble)] if preamble else []
+    parts += [(file.path, file.content) for file in files]
+    shares = _shares([len(lines) for _, lines in parts], MAX_LINES)
+    return PatchView([_file_view(path, lines, share) for (path, lines), share in zip(parts, shares, strict=True)])
 
 
-def _file_view(path: bytes, lines: list[DiffLine]) -> FilePatchView:
-    view = FilePatchView(_text(path))
-    for line in lines:
+def _shares(wanted: Sequence[int], total: int) -> list[int]:
+    """As many lines as there are, by file: small files are shown whole, and large ones share what is left."""
+    shares = [0] * len(wanted)
+    for place, index in enumerate(sorted(range(len(wanted)), key=lambda one: wanted[one])):
+        shares[index] = min(wanted[index], total // (len(wanted) - place))
+        total -= shares[index]
+    return shares
+
+
+def _file_view(path: bytes, lines: list[DiffLine], shown: int) -> FilePatchView:
+    kinds = Counter(line.kind for line in lines)
+    view = FilePatchView(_text(path), added=kinds["add"], removed=kinds["del"], omitted_lines=len(lines) - shown)
+    for line in lines[:shown]:
         is_code = line.kind not in {"hunk", "meta"}
         tokens = _highlight(_text(line.text), view.path) if is_code else [("", _text(line.text))]
         view.lines.append(PatchLineView(line.kind, tokens, line.before, line.after))
-        view.added += line.kind == "add"
-        view.removed += line.kind == "del"
     return view
 
 

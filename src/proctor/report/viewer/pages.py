@@ -13,16 +13,17 @@ from proctor.core.record import read_record
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, sum_steps
 from proctor.core.verdict import TestOutcome, TestStatus
-from proctor.report.stored_runs import is_running
 from proctor.report.trajectories import agent_version, read_trajectory, to_atif
 from proctor.report.viewer.diff import PatchView, read_patch
 from proctor.report.viewer.run_index import RunEntry, RunIndex
 from proctor.report.viewer.run_table import SORTS, RunTable, TrialQuery, clamp_page
 from proctor.results.attempt_record import SUBMISSION_FILES
+from proctor.workspaces.invalid_submission import LIMIT_BYTES
 
 STEPS_PER_PAGE: Final = 200
 MAX_TESTS: Final = 500
-MAX_SUBMISSION_BYTES: Final = 2 << 20
+MAX_SUBMISSION_BYTES: Final = LIMIT_BYTES
+MAX_TEXT_BYTES: Final = 2 << 20
 _COLUMNS: Final = 8  # lanes that the style sheet has columns for
 
 Context = dict[str, Any]
@@ -54,7 +55,7 @@ def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
         "name": name,
         "config": table.config,
         "counts": table.counts(),
-        "running": is_running(table.store),
+        "running": table.running,
         "choices": table.choices(),
         "query": query,
         "found": table.find(query),
@@ -122,7 +123,7 @@ def task_page(index: RunIndex, name: str, params: QueryParams) -> Context:
         "result": result,
         "attempt": attempt,
         "attempts": range(1, max(row.attempts, attempt) + 1),
-        "live": row.live and is_running(table.store),
+        "live": row.live and table.running,
         "version": version,
         "before": before,
         "after": after,
@@ -250,10 +251,11 @@ def _tests(result: TaskResult | None, params: QueryParams) -> TestsView | None:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """The submission: a patch, or some other text."""
+    """The submission: a patch, or some other text. `omitted_bytes` of it were not read."""
 
     file: str
     size: int
+    omitted_bytes: int
     patch: PatchView | None
     text: str
 
@@ -262,12 +264,25 @@ def _submission_view(logs: Path) -> SubmissionView | None:
     for name in SUBMISSION_FILES.values():
         file = logs / name
         if file.is_file():
-            size = file.stat().st_size
-            with file.open("rb") as opened:
-                text = opened.read(MAX_SUBMISSION_BYTES).decode("utf-8", "replace")
-            is_diff = name.endswith(".diff")
-            return SubmissionView(name, size, read_patch(text) if is_diff else None, "" if is_diff else text)
+            status, is_diff = file.stat(), name.endswith(".diff")
+            most = MAX_SUBMISSION_BYTES if is_diff else MAX_TEXT_BYTES
+            omitted = max(0, status.st_size - most)
+            if is_diff:
+                patch = _read_patch(file, most, (status.st_size, status.st_mtime_ns))
+                return SubmissionView(name, status.st_size, omitted, patch, "")
+            return SubmissionView(name, status.st_size, omitted, None, _read_text(file, most))
     return None
+
+
+@lru_cache(maxsize=4)
+def _read_patch(file: Path, most: int, _stamp: object) -> PatchView:
+    """The same as long as the file is: a large one is not read again for each page of the trajectory."""
+    return read_patch(_read_text(file, most))
+
+
+def _read_text(file: Path, most: int) -> str:
+    with file.open("rb") as opened:
+        return opened.read(most).decode("utf-8", "replace")
 
 
 def list_files(logs: Path) -> list[tuple[str, int]]:
@@ -315,11 +330,11 @@ def page_version(index: RunIndex, name: str, params: QueryParams) -> str:
     """Text that changes whenever the page of this run, or of this trial, does."""
     if not params.get("task"):
         table = index.table(name)
-        return f"{table.version} {is_running(table.store)}"
+        return f"{table.version} {table.running}"
     table, task_id, trial = _trial(index, name, params)
-    running, row = is_running(table.store), table.row(task_id, trial)
+    row = table.row(task_id, trial)
     logs = table.store.logs(task_id, trial, _parse_int(params.get("attempt"), row.attempts or 1))
-    return f"{row.status} {row.attempts} {running} {sum(size for _, size in list_files(logs))}"
+    return f"{row.status} {row.attempts} {table.running} {sum(size for _, size in list_files(logs))}"
 
 
 def _trial(index: RunIndex, name: str, params: QueryParams) -> tuple[RunTable, str, int]:

@@ -74,7 +74,10 @@ class RunIndex:
             store = self._store(name)
             config, running = store.config(), is_running(store)
             counts = None if running or name in self._tables else _counts_from_summary(store, config)
-            return RunEntry(name=name, config=config, counts=counts or self.table(name).counts(), running=running)
+            if counts is None:
+                table = self.table(name)
+                counts, running = table.counts(), table.running
+            return RunEntry(name=name, config=config, counts=counts, running=running)
         except ProctorError as error:
             return RunEntry(name=name, config=None, counts=None, running=False, problem=error.sentence)
 
@@ -105,4 +108,5 @@ def _counts_from_summary(store: RunStore, config: RunConfig) -> RunCounts | None
         cost_usd=summary.cost_usd,
         tokens=summary.tokens,
         seconds=summary.agent_seconds,
+        estimated_usd=summary.estimated_usd,
     )

@@ -1,8 +1,8 @@
 """The trials of a run in memory: read once, then kept up to date from the journal."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -13,18 +13,24 @@ from proctor.analysis.observation import Observation
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record, from_json, read_bytes, read_record
+from proctor.core.result import estimated_cost
 from proctor.core.run import JournalEntry, RunConfig
+from proctor.report.stored_runs import is_running
+from proctor.report.viewer.live_usage import LiveUsage, RecordingUsage, sum_live_usage
 from proctor.results import RunStore
+from proctor.results.attempt_record import RECORDING_FILE
 
 PAGE_SIZE: Final = 100
 PENDING: Final = "pending"
+STOPPED: Final = "stopped"
 _STATUS_AFTER: Final = {
     "prepared": "solving",
     "answered": "retrying",
     "collected": "grading",
     "graded": "recording",
 }
-_UNFINISHED: Final = frozenset({*_STATUS_AFTER.values(), PENDING})
+_ACTIVE: Final = frozenset(_STATUS_AFTER.values())
+_UNFINISHED: Final = _ACTIVE | {PENDING, STOPPED}
 _MAX_CHOICES: Final = 60
 
 TrialKey = tuple[str, int]
@@ -36,6 +42,7 @@ class TrialRow:
 
     Attributes:
         status: of its result; before there is one, what is being done.
+        tokens, cost_usd: all that it has used so far, in all attempts; `estimated_usd` of it is an upper estimate.
         counted: it is in the denominator of the rate.
         search_text: all text that a search looks at, in lower case.
     """
@@ -51,6 +58,7 @@ class TrialRow:
     steps: int = 0
     tokens: int = 0
     cost_usd: float | None = None
+    estimated_usd: float = 0.0
     seconds: float = 0.0
     categories: dict[str, str] = field(default_factory=dict)
     counted: bool = False
@@ -73,7 +81,12 @@ class TrialRow:
 
 
 class RunCounts(Record):
-    """A run in numbers."""
+    """A run in numbers.
+
+    Attributes:
+        pending: trials that are not being worked on; `running`: those that are.
+        cost_usd: of all trials, the unfinished ones too; `estimated_usd` of it is an upper estimate.
+    """
 
     total: int
     resolved: int
@@ -88,6 +101,7 @@ class RunCounts(Record):
     cost_usd: float | None
     tokens: int
     seconds: float
+    estimated_usd: float = 0.0
 
     @property
     def done(self) -> int:
@@ -127,13 +141,17 @@ class RunTable:
 
     Attributes:
         version: grows whenever something has changed.
+        running: a session is working on the run.
     """
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
         self.version = 0
+        self.running = False
         self.config: RunConfig = store.config()
-        self._rows: dict[TrialKey, TrialRow] = {}
+        self._read_rows: dict[TrialKey, TrialRow] = {}  # as the journal has them
+        self._rows: dict[TrialKey, TrialRow] = {}  # as they are shown
+        self._recordings: dict[TrialKey, list[RecordingUsage]] = {}
         self._position = 0
         self._journal: tuple[int, int] | None = None
         self._sorted: list[TrialRow] = []
@@ -141,7 +159,20 @@ class RunTable:
         self._choices: dict[str, list[str]] | None = None
 
     def refresh(self) -> bool:
-        """Read the new lines of the journal, and the results that they name; whether anything was new."""
+        """Read what is new: lines of the journal, the results that they name, and the recordings of what is unfinished.
+
+        Whether anything was new.
+        """
+        running = is_running(self.store)  # asked first: what a session has written before it ended is then read
+        changed = self._refresh_rows() or running != self.running or self.version == 0
+        self.running = running
+        used = self._read_recordings()
+        if not changed and all(_usage(self._rows[key]) == usage for key, usage in used.items()):
+            return False
+        self._rebuild(used)
+        return True
+
+    def _refresh_rows(self) -> bool:
         try:
             status = self.store.journal.stat()
         except FileNotFoundError:
@@ -149,16 +180,35 @@ class RunTable:
         identity = (status.st_dev, status.st_ino)
         if identity != self._journal or status.st_size < self._position:
             self._journal, self._position = identity, 0
-            self._rows = self._pending_rows()
+            self._read_rows = self._pending_rows()
+            self._recordings = {}
         elif status.st_size == self._position and self.version:
             return False
-        changed = self._read_journal()
-        if changed:
-            self._rebuild()
-        return changed
+        return self._read_journal()
 
-    def _rebuild(self) -> None:
+    def _read_recordings(self) -> dict[TrialKey, LiveUsage]:
+        """What the trials that are begun and not finished have used so far."""
+        found = {}
+        for key, recordings in self._recordings.items():
+            row = self._read_rows[key]
+            for attempt in range(len(recordings) + 1, row.attempts + 1):
+                recordings.append(RecordingUsage(self.store.logs(*key, attempt) / RECORDING_FILE))
+            # Of the last attempt, requests may be under way.
+            ended = [not self.running or row.status != "solving" or one is not recordings[-1] for one in recordings]
+            found[key] = sum_live_usage(one.read(ended=end) for one, end in zip(recordings, ended, strict=True))
+        return found
+
+    def _rebuild(self, used: Mapping[TrialKey, LiveUsage]) -> None:
         self.version += 1
+        self._rows = dict(self._read_rows)
+        for key, usage in used.items():
+            row = self._rows[key]
+            self._rows[key] = replace(
+                row if self.running else _unfinished_row(*key, STOPPED, attempts=row.attempts),
+                tokens=usage.tokens,
+                cost_usd=usage.cost_usd,
+                estimated_usd=usage.estimated_usd,
+            )
         self._sorted = sorted(self._rows.values(), key=lambda row: (row.task_id, row.trial))
         self._counts = self._choices = None
 
@@ -180,8 +230,12 @@ class RunTable:
                 continue  # a line of a newer version; resuming the run finds what it is about
             last[entry.task_id, entry.trial] = entry
         for key, entry in last.items():
-            self._rows[key] = self._read_row(entry)
-        return bool(last) or self.version == 0
+            self._read_rows[key] = row = self._read_row(entry)
+            if row.live:
+                self._recordings.setdefault(key, [])
+            else:
+                self._recordings.pop(key, None)
+        return bool(last)
 
     def _read_row(self, entry: JournalEntry) -> TrialRow:
         task_id, trial = entry.task_id, entry.trial
@@ -195,10 +249,9 @@ class RunTable:
 
     def _read_all(self) -> bool:
         """A run without a journal is read from its results."""
-        self._rows = self._pending_rows()
+        self._read_rows = self._pending_rows()
         for observation in self.store.results_as(Observation):
-            self._rows[observation.task_id, observation.trial] = _finished_row(observation)
-        self._rebuild()
+            self._read_rows[observation.task_id, observation.trial] = _finished_row(observation)
         return True
 
     def row(self, task_id: str, trial: int) -> TrialRow:
@@ -288,7 +341,7 @@ def clamp_page(page: int, items: int, page_size: int) -> tuple[int, int]:
 
 
 def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
-    """Count trials. The cost is unknown when that of a finished trial is."""
+    """Count trials. The cost is unknown when that of a trial is."""
     rows = list(rows)
     statuses = [row.status for row in rows]
     counted: dict[str, list[float]] = {}
@@ -296,24 +349,28 @@ def count_rows(rows: Iterable[TrialRow]) -> RunCounts:
         if row.counted:
             counted.setdefault(row.task_id, []).append(float(row.resolved))
     rate = clustered_rate(list(counted.values()))
-    costs = [row.cost_usd for row in rows if not row.live]
+    costs = [row.cost_usd for row in rows if row.status != PENDING]
     known = [cost for cost in costs if cost is not None]
-    pending = statuses.count(PENDING)
     return RunCounts(
         total=len(rows),
         resolved=statuses.count("resolved"),
         unresolved=statuses.count("unresolved"),
         errors=statuses.count("error"),
         skipped=statuses.count("skipped"),
-        pending=pending,
-        running=sum(row.live for row in rows) - pending,
+        pending=statuses.count(PENDING) + statuses.count(STOPPED),
+        running=sum(status in _ACTIVE for status in statuses),
         counted=sum(map(len, counted.values())),
         low=rate.low if rate else None,
         high=rate.high if rate else None,
         cost_usd=sum(known) if len(known) == len(costs) else None,
         tokens=sum(row.tokens for row in rows),
         seconds=sum(row.seconds for row in rows),
+        estimated_usd=sum(row.estimated_usd for row in rows),
     )
+
+
+def _usage(row: TrialRow) -> LiveUsage:
+    return LiveUsage(row.tokens, row.cost_usd, row.estimated_usd)
 
 
 def _unfinished_row(task_id: str, trial: int, status: str, *, attempts: int = 0) -> TrialRow:
@@ -336,6 +393,7 @@ def _finished_row(result: Observation) -> TrialRow:
         steps=result.metrics.steps,
         tokens=result.tokens,
         cost_usd=result.cost_usd,
+        estimated_usd=estimated_cost(result.usage),
         seconds=result.agent_seconds,
         categories=result.categories,
         counted=result.counted,
