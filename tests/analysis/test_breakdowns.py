@@ -16,6 +16,16 @@ def letters(task: str) -> str:
     return task.rstrip("0123456789")
 
 
+def test_groups_with_several_trials_are_compared_as_runs_are() -> None:
+    """Seven tasks rise from one of four to two of four: no task changes its majority."""
+    tasks = [f"py{n}" for n in range(7)]
+    before, after = make_observations(**dict.fromkeys(tasks, "+---")), make_observations(**dict.fromkeys(tasks, "++--"))
+    (group,) = breakdown("language", {"old": before, "new": after}, lambda _: "py").groups
+    assert (group.gained, group.lost, group.p_value) == (0, 0, 2 / 2**7)
+    found = breakdown("language", {"new": after, "old": before}, lambda _: "py")
+    assert found.sentence == "By language, old is worse on py (p = 0.016)."
+
+
 def test_a_group_is_compared_with_the_other_tasks_of_its_run() -> None:
     found = breakdown(
         "language",

@@ -78,10 +78,21 @@ def _added(one: Sums, other: Sums) -> Sums:
 
 
 def _repeated(sums: Sums, number: int) -> Sums:
-    if number == 1:
+    if len(sums) == 2:  # noqa: PLR2004 - the binomial theorem
+        return _repeated_pair(*sums.items(), number)
+    if number <= 1:
         return sums
     half = _repeated(sums, number // 2)
     return _added(_added(half, half), sums) if number % 2 else _added(half, half)
+
+
+def _repeated_pair(one: tuple[int, int], other: tuple[int, int], number: int) -> Sums:
+    sums: Sums = {}
+    ways = one[1] ** number
+    for count in range(number + 1):
+        sums[one[0] * (number - count) + other[0] * count] = ways
+        ways = ways * (number - count) * other[1] // ((count + 1) * one[1])
+    return sums
 
 
 def _sampled_share(parts: Iterable[Sums], observed: int, seed: int) -> float:

@@ -25,7 +25,7 @@ _HEIGHT: Final = 260
 _ROW: Final = 26
 _MAX_PUBLISHED: Final = 8
 _MAX_INTEGER_TICKS: Final = 10
-_MAX_LABEL: Final = 32
+_MAX_LABEL: Final = 24
 _WIDE: Final = 30
 _FRONTIER: Final = "Pareto frontier"
 _DOMINATED: Final = "dominated"
@@ -350,5 +350,5 @@ def _rate_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _integer_ticks(low: int, high: int) -> dict[str, Any]:
-    """Ticks at whole numbers only, for an axis of few of them."""
-    return {"values": list(range(low, high + 1))} if high - low < _MAX_INTEGER_TICKS else {}
+    """Ticks at whole numbers only, for an axis of few of them; few ticks, for one of many."""
+    return {"values": list(range(low, high + 1))} if high - low < _MAX_INTEGER_TICKS else {"tickCount": 5}
