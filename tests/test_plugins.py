@@ -17,6 +17,21 @@ from proctor.environments import local_unavailable_reason
 
 PAGE = (REPOSITORY / "docs/plugins.md").read_text(encoding="utf-8")
 CODE = dict(re.findall(r"```python (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+UNLUCKY = '''
+import proctor
+
+
+class Unlucky(proctor.PatchBenchmark):
+    """It has no luck."""
+
+    name = "unlucky"
+
+    def tasks(self):
+        return {}["oops"]
+
+    def test_plan(self, task):
+        return None
+'''
 (POINTS,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -104,6 +119,32 @@ def test_the_page_on_agents_explains_every_attribute_that_says_what_an_agent_nee
     assert set(re.findall(r"\bneeds_\w+", pages)) == set(known)
 
 
+def test_a_broken_plugin_is_one_sentence_and_costs_nothing_but_itself(installed: dict[str, str]) -> None:
+    site = Path(installed["PYTHONPATH"])
+    (site / "broken.py").write_text("def broken(:\n")
+    (site / "unlucky.py").write_text(UNLUCKY)
+    (site / "examples-1.0.dist-info/entry_points.txt").write_text(
+        "[proctor.benchmarks]\nbroken = broken:Broken\nunlucky = unlucky:Unlucky\n"
+        "[proctor.agents]\nbroken = broken:Broken\n[proctor.environments]\nbroken = broken:Broken\n"
+    )
+    rows = {row["name"]: row for row in json.loads(bench(installed, "list", "--json"))}
+    assert rows["core-mini"]["tasks"] > 1
+    assert rows["broken"]["about"].startswith("broken:Broken: the benchmark 'broken' cannot be loaded: SyntaxError: ")
+    assert rows["unlucky"]["about"] == "It has no luck"
+    for kind, arguments in {
+        "benchmark": ("list", "broken"),
+        "agent": ("run", "core-mini", "--agent", "broken"),
+        "provider": ("run", "core-mini", "--agent", "nop", "--runner", "broken"),
+    }.items():
+        failed = run_bench(installed, *arguments)
+        sentence = f"proctor: broken:Broken: the {kind} 'broken' cannot be loaded: SyntaxError: "
+        assert (failed.returncode, failed.stderr.count("\n")) == (2, 1), failed.stderr
+        assert failed.stderr.startswith(sentence)
+    failed = run_bench(installed, "list", "unlucky")
+    sentence = "proctor: internal error (KeyError: 'oops'); this is a bug in the plugin unlucky: "
+    assert (failed.returncode, failed.stderr) == (1, f"{sentence}PROCTOR_TRACEBACK=1 shows where\n")
+
+
 async def test_objects_need_no_entry_point(plugins: Any) -> None:
     await needs_bubblewrap()
     benchmark, agent, provider = plugins
@@ -125,11 +166,15 @@ async def test_the_provider_s_environments_are_small(plugins: Any) -> None:
     await provider.close()
 
 
-def bench(env: dict[str, str], *arguments: str) -> str:
+def run_bench(env: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
     program = shutil.which("proctor", path=str(Path(sys.executable).parent)) or "proctor"
-    done = subprocess.run(
+    return subprocess.run(
         [program, "bench", *arguments], cwd=env["HOME"], env=env, capture_output=True, text=True, check=False
     )
+
+
+def bench(env: dict[str, str], *arguments: str) -> str:
+    done = run_bench(env, *arguments)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 

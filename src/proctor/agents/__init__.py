@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from proctor.agents.outcomes import read_outcome
 from proctor.core.agent import Agent
-from proctor.core.errors import UsageError
+from proctor.core.errors import UsageError, plugin_error
 
 __all__ = ["agent_class", "agent_names", "read_outcome"]
 
@@ -31,8 +31,8 @@ def agent_class(name: str) -> type[Agent]:
         raise UsageError(f"there is no agent {name!r}", fix=f"choose one of {', '.join(agent_names()) or 'none'}")
     try:
         found = point.load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the agent {name!r} cannot be loaded: {error}", where=point.value) from error
+    except Exception as error:
+        raise UsageError(f"the agent {name!r} cannot be loaded: {plugin_error(error)}", where=point.value) from error
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise UsageError(f"the agent {name!r} is not a subclass of proctor.Agent", where=point.value)
     return found

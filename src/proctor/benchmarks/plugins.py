@@ -32,12 +32,14 @@ def source_of(entry: "EntryPoint") -> "BenchmarkSource":
         UsageError: it cannot be loaded, or is neither.
     """
     from proctor.core.benchmark import Benchmark, BenchmarkSource, PackagedSource  # noqa: PLC0415 - as above
-    from proctor.core.errors import UsageError  # noqa: PLC0415
+    from proctor.core.errors import UsageError, plugin_error  # noqa: PLC0415
 
     try:
         found = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the benchmark {entry.name!r} cannot be loaded: {error}", where=entry.value) from error
+    except Exception as error:
+        raise UsageError(
+            f"the benchmark {entry.name!r} cannot be loaded: {plugin_error(error)}", where=entry.value
+        ) from error
     if isinstance(found, BenchmarkSource):
         return found
     if isinstance(found, type) and issubclass(found, Benchmark):

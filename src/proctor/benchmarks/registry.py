@@ -1,13 +1,13 @@
 """Finding a benchmark: by entry point, or as a suite."""
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from proctor.benchmarks.plugins import GROUP, registered_source, source_of
 from proctor.core.benchmark import Benchmark, BenchmarkSource, DatasetInfo
-from proctor.core.errors import InvalidData, ProctorError, UsageError
+from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
 
@@ -139,23 +139,25 @@ def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
     from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - as above
 
-    rows = [
-        _row(entry.name, source_of(entry)) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    ]
+    rows = [_row(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
     for name, path in shipped_suites().items():
         suite = load_suite(path)
         rows.append(BenchmarkRow(name=name, kind="suite", tasks=len(suite.instances), about=suite.file.description))
     return tuple(rows)
 
 
-def _row(name: str, source: BenchmarkSource) -> BenchmarkRow:
-    """A benchmark's line; its tasks are counted where its data is here."""
+def _row(entry: EntryPoint) -> BenchmarkRow:
+    """A benchmark's line; its tasks are counted where its data is here. One that is broken costs its own line only."""
     from proctor.benchmarks.data import stored_dataset  # noqa: PLC0415 - as above
 
+    try:
+        source = source_of(entry)
+    except UsageError as error:
+        return BenchmarkRow(name=entry.name, kind="benchmark", tasks=None, about=error.sentence)
     split = source.splits[0] if source.splits else None
     try:
         # What has no splits lies on this machine already.
-        tasks = len(source.open(None).tasks()) if split is None else stored_dataset(name, split)[0].tasks
-    except (UsageError, InvalidData):
+        tasks = len(source.open(None).tasks()) if split is None else stored_dataset(entry.name, split)[0].tasks
+    except Exception:  # noqa: BLE001 - whatever it is: `bench list NAME` reports it
         tasks = None
-    return BenchmarkRow(name=name, kind="benchmark", tasks=tasks, about=source.about, splits=source.splits)
+    return BenchmarkRow(name=entry.name, kind="benchmark", tasks=tasks, about=source.about, splits=source.splits)

@@ -38,7 +38,7 @@ Options:
 
 Exit codes: 0 done, 2 wrong usage or unreadable input, 10 a gate does not hold,
 12 infrastructure error, 20 invalid suite or data, 130 interrupted, 1 a bug in
-Proctor.
+Proctor or in a plugin.
 """
 
 

@@ -11,11 +11,12 @@ import click
 
 from proctor.cli import COMMANDS
 from proctor.cli.output import log, redirect_to_devnull
-from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.core.errors import InfrastructureError, ProctorError, UsageError, plugin_error
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 BUG: Final = 1
 _MAX_LINE: Final = 2000
+_PLUGIN_GROUPS: Final = ("proctor.benchmarks", "proctor.agents", "proctor.environments", "proctor.formats")
 _MAX_DETAILS: Final = 100
 _OUR_ERRNOS: Final = {
     errno.ENOSPC,
@@ -113,5 +114,19 @@ def _report_bug(error: Exception) -> int:
         import traceback  # noqa: PLC0415 - likewise
 
         traceback.print_exception(error)
-    detail = " ".join(f"{type(error).__name__}: {error}".split())
-    return _print_error(f"internal error ({detail}); this is a bug in Proctor: PROCTOR_TRACEBACK=1 shows where", BUG)
+    whose = f"the plugin {plugin}" if (plugin := _plugin_of(error)) else "Proctor"
+    sentence = f"internal error ({plugin_error(error)}); this is a bug in {whose}: PROCTOR_TRACEBACK=1 shows where"
+    return _print_error(sentence, BUG)
+
+
+def _plugin_of(error: Exception) -> str | None:
+    """The package of the plugin in which an exception was raised, or which was called on the way there."""
+    import traceback  # noqa: PLC0415 - likewise
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    entries = [entry for group in _PLUGIN_GROUPS for entry in entry_points(group=group)]
+    packages = {entry.module.partition(".")[0] for entry in entries} - {"proctor"}
+    called = [
+        str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)
+    ]
+    return next((name for name in reversed(called) if name in packages), None)

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from proctor.core.causes import Cause
 
 
+def plugin_error(error: Exception) -> str:
+    """An exception that a plugin raised, in one line; the kind of it says what its message, often a name, does not."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 class ProctorError(Exception):
     """The root of all errors that Proctor raises on purpose."""
 

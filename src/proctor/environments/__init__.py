@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 from proctor.core.environment import EnvironmentProvider
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import ProctorError, UsageError, plugin_error
 from proctor.environments.reaper import ReapResult, reap
 
 __all__ = [
@@ -43,8 +43,10 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
     (entry, *_) = found
     try:
         made = entry.load()(**options)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the provider {name!r} cannot be loaded: {error}", where=entry.value) from error
+    except ProctorError:
+        raise
+    except Exception as error:
+        raise UsageError(f"the provider {name!r} cannot be loaded: {plugin_error(error)}", where=entry.value) from error
     if not isinstance(made, EnvironmentProvider):
         raise UsageError(f"the provider {name!r} is not a subclass of proctor.EnvironmentProvider", where=entry.value)
     return made
