@@ -100,10 +100,10 @@ async def test_the_page_s_plugins_run_together_from_the_command_line(installed: 
 async def test_the_agent_of_the_page_on_agents_runs_as_it_is_printed(installed: dict[str, str], tmp_path: Path) -> None:
     await needs_bubblewrap()
     page = (REPOSITORY / "docs/agents.md").read_text(encoding="utf-8")
-    ((name, code),) = re.findall(r"```python (\w+\.py)\n(.*?)```", page, re.DOTALL)
-    (tmp_path / name).write_text(code)
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "fixer.py").write_text(code)
     ran = subprocess.run(
-        [sys.executable, name], cwd=tmp_path, env=installed, capture_output=True, text=True, check=False
+        [sys.executable, "fixer.py"], cwd=tmp_path, env=installed, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stdout) == (0, "core-mini/run-001: 0 of 1 resolved\n"), ran
     (result,) = map(json.loads, _results(tmp_path / "results/core-mini/run-001"))

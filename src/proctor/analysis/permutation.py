@@ -79,7 +79,8 @@ def _added(one: Sums, other: Sums) -> Sums:
 
 def _repeated(sums: Sums, number: int) -> Sums:
     if len(sums) == 2:  # noqa: PLR2004 - the binomial theorem
-        return _repeated_pair(*sums.items(), number)
+        one, other = sums.items()
+        return _repeated_pair(one, other, number)
     if number <= 1:
         return sums
     half = _repeated(sums, number // 2)
