@@ -143,3 +143,7 @@ async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(
     spec = attempt._environment_spec(built)
     assert (spec.image, spec.build) == ("own", None)
     assert make_attempt(Toy(1), tmp_path, provider, Nop(), RunObserver())._environment_spec(built).build == tmp_path
+    on_top = Toy(1)
+    on_top.builds_on_image = True
+    attempt = make_attempt(on_top, tmp_path, provider, Nop(), RunObserver(), image="own")
+    assert attempt._environment_spec(built).build == tmp_path

@@ -135,6 +135,8 @@ class Benchmark(ABC):
         grader: names the grading rule and its version; verdicts are cached under it.
         uses_permit: the benchmark holds the permit of its `GradingContext` whenever it runs tests, so that the next
             task can be laid out while one is tested.
+        builds_on_image: `--docker-image` names what the benchmark builds its images on (`with_image`); otherwise it is
+            the image of its environments.
         missing_is_empty: a task without a prediction counts as an empty submission, as in the benchmark's own harness;
             otherwise it is skipped.
     """
@@ -144,6 +146,7 @@ class Benchmark(ABC):
     source: str = ""
     grader: str = ""
     uses_permit: bool = False
+    builds_on_image: bool = False
     missing_is_empty: bool = False
 
     @abstractmethod
@@ -168,6 +171,10 @@ class Benchmark(ABC):
         Raises:
             UsageError: the benchmark cannot be run in such environments.
         """
+        return self
+
+    def with_image(self, image: str | None) -> "Benchmark":  # noqa: ARG002 - for subclasses
+        """The benchmark with its images built on this one; None: on its own. Only for one with `builds_on_image`."""
         return self
 
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses

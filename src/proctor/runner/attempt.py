@@ -181,12 +181,12 @@ class AttemptRunner:
     def _environment_spec(self, spec: EnvironmentSpec) -> EnvironmentSpec:
         """The benchmark's environment, with the gateway's socket and the run's settings."""
         config = self._run.config
+        if config.image is not None and not self._benchmark.builds_on_image:
+            spec = msgspec.structs.replace(spec, image=config.image, build=None)
         return msgspec.structs.replace(
             spec,
             network=config.network or spec.network,
             model_socket=self._run.model_socket,
-            image=config.image or spec.image,
-            build=None if config.image else spec.build,
             # The agent has its own clock; the environment must outlive it to be collected from.
             limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
             labels={**spec.labels, "run": config.run_id, "task": self._task.id},

@@ -50,7 +50,7 @@ class Session:
         retry_seconds: float = DEFAULT_RETRY_SECONDS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
-        self.benchmark = benchmark.for_provider(provider)
+        self.benchmark = benchmark.for_provider(provider).with_image(config.image)
         self.provider = provider
         self.access = access
         self.grade_options = GradeOptions(image=config.image, controls=config.controls)

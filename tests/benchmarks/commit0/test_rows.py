@@ -96,6 +96,22 @@ def test_broken_rows_are_refused_with_their_place(tmp_path: Path, change: dict[s
     assert str(origin) in str(raised.value)
 
 
+async def test_trees_come_from_a_folder_of_clones_where_there_is_one(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = make_origin(tmp_path / "origin")
+    clones = tmp_path / "clones"
+    (clones / TASK).parent.mkdir(parents=True)
+    (origin / "repos" / "abacus").rename(clones / TASK)
+    monkeypatch.setenv("PROCTOR_REPOSITORIES", str(clones))
+    await SOURCE.fetch("all", origin, lambda _: None)
+    opened = SOURCE.open("all")
+    (task,) = opened.tasks()
+    oracle = opened.oracle(task)
+    assert oracle is not None
+    assert b"+    return sum(column)" in oracle.content
+
+
 def test_what_is_installed_is_what_the_row_says(rows: list[Commit0Row]) -> None:
     parsel, babel = by_name(rows, "parsel"), by_name(rows, "babel")
     assert list(_container_only_commands(parsel.setup)) == ["apt-get update", "apt-get install clang"]

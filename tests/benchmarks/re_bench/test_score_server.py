@@ -191,9 +191,12 @@ def _json(evidence: ReBenchEvidence) -> bytes:
 async def test_families_run_in_containers_too(tmp_path: Path) -> None:
     script = f"ls -A /root /protected; cat >solve.py <<'P'\n{NEAREST}P\n/score/score"
     with own_base() as base:
-        environments = provider("docker", image_map={"python:3.11-bookworm": base})
+        environments = provider("docker")
         try:
-            evidence = await Lab(environments, tmp_path).tried(TOUR, script)
+            # As with --docker-image: all images of a family are built on it.
+            lab = Lab(environments, tmp_path)
+            lab.source = lab.source.with_image(base)
+            evidence = await lab.tried(TOUR, script)
         finally:
             await environments.close()
     assert [score.score for score in evidence.scores] == [pytest.approx(2.05, abs=0.1)]

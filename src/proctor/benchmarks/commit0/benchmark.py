@@ -52,6 +52,7 @@ class Commit0(Benchmark):
 
     name = "commit0"
     grader = GRADER
+    builds_on_image = True
 
     def __init__(
         self,
@@ -61,8 +62,10 @@ class Commit0(Benchmark):
         split: str,
         source: str,
         provider: EnvironmentProvider | None = None,
+        image: str | None = None,
     ) -> None:
         self.split: str | None = split
+        self._image = image
         self.source = source
         self._libraries = {library.row.instance_id: library for library in libraries}
         self._invalid_tasks = invalid_tasks
@@ -70,12 +73,20 @@ class Commit0(Benchmark):
 
     def for_provider(self, provider: EnvironmentProvider) -> "Commit0":
         """The same libraries, in environments of this provider."""
+        return self._replaced(provider, self._image)
+
+    def with_image(self, image: str | None) -> "Commit0":
+        """The same libraries, in images that are built on this one; None: on the published ones."""
+        return self._replaced(self._provider_or_none, image)
+
+    def _replaced(self, provider: EnvironmentProvider | None, image: str | None) -> "Commit0":
         return Commit0(
             list(self._libraries.values()),
             self._invalid_tasks,
             split=self.split or "",
             source=self.source,
             provider=provider,
+            image=image,
         )
 
     def digest(self) -> str:
@@ -95,7 +106,7 @@ class Commit0(Benchmark):
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """The environment of a test run: for a container its image, elsewhere what every local environment has."""
-        image = options.image or image_of(self._libraries[task.id].row)
+        image = options.image or self._image or image_of(self._libraries[task.id].row)
         return EnvironmentSpec(workdir=WORKDIR, limits=LIMITS, image=image, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
@@ -138,7 +149,7 @@ class Commit0(Benchmark):
         await asyncio.to_thread(lambda: lay_out(library.stub_tree(), _generated_files(installed), stubs))
         base = await asyncio.to_thread(base_of, DirectorySource(path=str(stubs)))
         await asyncio.to_thread(check_out, base, workspace)
-        spec = _prepare_spec(library, installed, folder, image_of(library.row))
+        spec = _prepare_spec(library, installed, folder, self._image or image_of(library.row))
         variables = {} if installed is None else venv_variables()
         return msgspec.structs.replace(spec, workspace=workspace, network=Network.MODEL, variables=variables)
 
@@ -202,7 +213,7 @@ class Commit0(Benchmark):
         installed = await self._venv(library)
         tree = scratch / "stubs"
         await asyncio.to_thread(lambda: lay_out(library.stub_tree(), _generated_files(installed), tree))
-        image = context.options.image or image_of(library.row)
+        image = context.options.image or self._image or image_of(library.row)
         skipped_steps = () if installed is None else installed.skipped_steps
         return Commit0GradingJob(
             task_id=task.id,

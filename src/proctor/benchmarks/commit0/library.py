@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from proctor.benchmarks.commit0.rows import Commit0Row
-from proctor.benchmarks.data import download_from_git
+from proctor.benchmarks.data import download_from_git, repository_url
 from proctor.core.files import cache_root, file_lock
 from proctor.core.record import to_json
 from proctor.grading import TEST_MACHINERY
@@ -69,13 +69,8 @@ class Commit0Library:
         cached.parent.mkdir(parents=True, exist_ok=True)
         with file_lock(cached.with_name(f".{commit}.lock"), what=f"the tree {commit}", wait_seconds=_FETCH_SECONDS):
             if not cached.is_dir():
-                fetch_tree(repository_url(self.row), commit, cached)
+                fetch_tree(repository_url(self.row.repo), commit, cached)
         return cached
-
-
-def repository_url(row: Commit0Row) -> str:
-    """Where the library's repository is published."""
-    return f"https://github.com/{row.repo}"
 
 
 def fetch_tree(url: str, commit: str, tree: Path) -> None:

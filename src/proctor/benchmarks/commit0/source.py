@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from proctor.benchmarks.commit0.benchmark import Commit0
-from proctor.benchmarks.commit0.library import Commit0Library, fetch_tree, repository_url
+from proctor.benchmarks.commit0.library import Commit0Library, fetch_tree
 from proctor.benchmarks.commit0.rows import Commit0Row, in_split, read_row, read_test_ids
-from proctor.benchmarks.data import download_from_hub, published_results, read_rows, store_dataset, stored_dataset
+from proctor.benchmarks.data import (
+    download_from_hub,
+    published_results,
+    read_rows,
+    repository_url,
+    store_dataset,
+    stored_dataset,
+)
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo, InvalidTask
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.published_result import PublishedResult
@@ -163,7 +170,7 @@ def _fetch_trees(row: Commit0Row, origin: Path | None, trees: Path, log: Callabl
     if row.problems() or (clone is not None and not clone.is_dir()):
         return
     log(f"fetching {row.name}")
-    url = repository_url(row) if clone is None else str(clone)
+    url = repository_url(row.repo) if clone is None else str(clone)
     for commit in filter(None, (row.base_commit, row.reference_commit)):
         tree = trees / row.name / commit
         tree.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from proctor.benchmarks.data.download import download_from_git, download_from_hub
 from proctor.benchmarks.data.published import published_results
+from proctor.benchmarks.data.repositories import repository_url
 from proctor.benchmarks.data.rows import read_rows
 from proctor.benchmarks.data.store import store_dataset, stored_dataset
 
@@ -10,6 +11,7 @@ __all__ = [
     "download_from_hub",
     "published_results",
     "read_rows",
+    "repository_url",
     "store_dataset",
     "stored_dataset",
 ]

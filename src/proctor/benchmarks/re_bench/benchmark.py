@@ -59,6 +59,7 @@ class ReBench(Benchmark):
     """Task families as a benchmark."""
 
     grader = GRADER
+    builds_on_image = True
 
     def __init__(
         self,
@@ -69,8 +70,10 @@ class ReBench(Benchmark):
         source: str,
         split: str | None = None,
         provider: EnvironmentProvider | None = None,
+        image: str = BASE_IMAGE,
     ) -> None:
         self.name, self.source, self.split = name, source, split
+        self._image = image
         self._families = {family.name: family for family in families}
         self._provider_or_none = provider
         self._invalid_tasks = list(invalid_tasks)
@@ -86,9 +89,21 @@ class ReBench(Benchmark):
 
     def for_provider(self, provider: EnvironmentProvider) -> "ReBench":
         """The same families, in environments of this provider."""
+        return self._replaced(provider, self._image)
+
+    def with_image(self, image: str | None) -> "ReBench":
+        """The same families, in images that are built on this one."""
+        return self._replaced(self._provider_or_none, image or BASE_IMAGE)
+
+    def _replaced(self, provider: EnvironmentProvider | None, image: str) -> "ReBench":
         families = list(self._families.values())
         unusable = [bad for bad in self._invalid_tasks if "/" not in bad.task_id]
-        return ReBench(self.name, families, unusable, source=self.source, split=self.split, provider=provider)
+        return ReBench(
+            self.name, families, unusable, source=self.source, split=self.split, provider=provider, image=image
+        )
+
+    def _for_context(self, context: GradingContext) -> "ReBench":
+        return self._replaced(context.provider, context.options.image or self._image)
 
     def digest(self) -> str:
         """Identifies the data."""
@@ -101,7 +116,7 @@ class ReBench(Benchmark):
 
     def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
         """An environment like those that a script is tried in: their images are built on this one."""
-        return EnvironmentSpec(image=options.image or BASE_IMAGE, workdir=AGENT_HOME, labels={"task": task.id})
+        return EnvironmentSpec(image=options.image or self._image, workdir=AGENT_HOME, labels={"task": task.id})
 
     def tasks(self) -> Sequence[Task]:
         """Every task of every family."""
@@ -129,10 +144,12 @@ class ReBench(Benchmark):
         family, name = self._family_and_name(task)
         require_resources(family, name)
         workspace = folder / "workspace"
-        await prepare_agent_home(self._provider, family, name, workspace)
+        await prepare_agent_home(self._provider, family, name, workspace, image=self._image)
         is_docker = self._provider.uses_images
         build = (
-            await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=True)) if is_docker else None
+            await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=True, image=self._image))
+            if is_docker
+            else None
         )
         return EnvironmentSpec(
             workspace=workspace,
@@ -149,7 +166,7 @@ class ReBench(Benchmark):
         family, name = self._family_and_name(task)
 
         async def scorer(home: Path) -> ScorerResult:
-            return await score(self._provider, family, name, home)
+            return await score(self._provider, family, name, home, image=self._image)
 
         visible = family.task(name).scoring.visible_to_agent
         server = ScoreServer(folder, scorer, visible=visible)
@@ -170,7 +187,7 @@ class ReBench(Benchmark):
         if selected_score(scores, _scale(task).selection) is None:
             left = folder / "left"
             await get_tree(environment, environment.workdir, left)
-            given = await score(self._provider, family, name, left)
+            given = await score(self._provider, family, name, left, image=self._image)
             scores, at_end = (
                 (*scores, ScoreLogEntry(seconds=log.seconds, score=given.score, message=json.dumps(given.message))),
                 True,
@@ -186,7 +203,7 @@ class ReBench(Benchmark):
             case PatchKind.STATE:
                 evidence = from_json(prediction.content, ReBenchEvidence, where=task.id)
             case PatchKind.SHELL_SCRIPT:
-                evidence = await self.for_provider(context.provider)._run_script(task, prediction.content)  # noqa: SLF001 - our own
+                evidence = await self._for_context(context)._run_script(task, prediction.content)  # noqa: SLF001 - our own
             case _:
                 raise InvalidData("a submission for this task is a script, or a log of scores", where=task.id)
         verdict = judge(task, evidence)
@@ -201,7 +218,7 @@ class ReBench(Benchmark):
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """The start has the published score and the oracle reaches its own, each time the same."""
-        here = self.for_provider(context.provider)
+        here = self._for_context(context)
         family, name = self._family_and_name(task)
         require_resources(family, name)
         scale, oracle = _scale(task), family.solution

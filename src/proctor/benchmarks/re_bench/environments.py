@@ -53,12 +53,12 @@ getattr(f.TaskFamily, 'install', lambda: None)()"
 _REMOVE_FAMILY: Final = "RUN find /root /protected -mindepth 1 -delete\nWORKDIR /home/agent\n"
 
 
-def write_build_context(family: TaskFamilyFiles, folder: Path, *, for_agent: bool) -> Path:
-    """A folder that the family's image is built from: with the family in it, or for the agent, without."""
+def write_build_context(family: TaskFamilyFiles, folder: Path, *, for_agent: bool, image: str = BASE_IMAGE) -> Path:
+    """A folder that the family's image is built from, on `image`: with the family in it, or for the agent, without."""
     context = folder / ("agent-image" if for_agent else "image")
     context.mkdir(parents=True)
     shutil.copytree(family.folder, context / "family", ignore=shutil.ignore_patterns("__pycache__", SOLUTION_FILE))
-    text = _DOCKERFILE.format(image=BASE_IMAGE, family=family.name) + (_REMOVE_FAMILY if for_agent else "")
+    text = _DOCKERFILE.format(image=image, family=family.name) + (_REMOVE_FAMILY if for_agent else "")
     (context / "Dockerfile").write_text(text)
     return context
 
@@ -75,18 +75,20 @@ def family_dir(provider: EnvironmentProvider) -> str:
 
 
 async def prepare_agent_home(
-    provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, workspace: Path
+    provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, workspace: Path, *, image: str = BASE_IMAGE
 ) -> None:
     """Make `workspace` what the agent starts from: its home, as the family leaves it."""
     with tempfile.TemporaryDirectory(prefix="proctor-family-") as folder:
-        async with _family_environment(provider, family, task, Path(folder)) as environment:
+        async with _family_environment(provider, family, task, Path(folder), image) as environment:
             await environment.get(AGENT_HOME, workspace)
 
 
-async def score(provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, home: Path) -> ScorerResult:
+async def score(
+    provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, home: Path, *, image: str = BASE_IMAGE
+) -> ScorerResult:
     """What the family's scorer says of an agent's home, in a fresh environment."""
     with tempfile.TemporaryDirectory(prefix="proctor-score-") as folder:
-        async with _family_environment(provider, family, task, Path(folder)) as environment:
+        async with _family_environment(provider, family, task, Path(folder), image) as environment:
             await _run_shell(environment, _SAVE_PROTECTED)
             await environment.put(home, AGENT_HOME)
             await _run_shell(environment, _RESTORE_PROTECTED)
@@ -95,7 +97,7 @@ async def score(provider: EnvironmentProvider, family: TaskFamilyFiles, task: st
 
 @asynccontextmanager
 async def _family_environment(
-    provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, folder: Path
+    provider: EnvironmentProvider, family: TaskFamilyFiles, task: str, folder: Path, image: str
 ) -> AsyncIterator[Environment]:
     """An environment with the family in it, made ready by it. What was protected goes with the environment."""
     needs = family.task(task).resources
@@ -108,7 +110,7 @@ async def _family_environment(
         labels={"family": family.name, "task": task},
     )
     if provider.uses_images:
-        build = await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=False))
+        build = await asyncio.to_thread(lambda: write_build_context(family, folder, for_agent=False, image=image))
         spec = msgspec.structs.replace(spec, build=build)
     else:
         (folder / "protected").mkdir()

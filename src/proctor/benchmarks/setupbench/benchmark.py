@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 import proctor
+from proctor.benchmarks.data import repository_url
 from proctor.benchmarks.setupbench.altered_commands import altered_commands
 from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, SetupBenchFamily, SetupBenchTask
@@ -346,7 +347,8 @@ def _not_fetched_error(task_id: str, what: str) -> InfrastructureError:
 
 def _lay_out(row: SetupBenchTask, workspace: Path) -> None:
     if row.row.repo_url is not None and row.row.base_commit is not None:
-        check_out(base_of(RepositorySource(url=row.row.repo_url, commit=row.row.base_commit)), workspace)
+        url = repository_url(row.row.repo_url)
+        check_out(base_of(RepositorySource(url=url, commit=row.row.base_commit)), workspace)
     elif row.fixture is not None:
         shutil.copytree(row.fixture, workspace)
     else:

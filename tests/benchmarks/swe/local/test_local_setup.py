@@ -8,7 +8,6 @@ import pytest
 
 from environment_factory import sh
 from proctor.benchmarks.python_envs import find_interpreters
-from proctor.benchmarks.swe.local.local_setup import repository_url
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import InfrastructureError
@@ -194,15 +193,3 @@ async def test_pins_that_cannot_be_installed_are_said_and_leave_nothing(world: W
     spec = await world.benchmark().prepare(task, tmp_path)
     home = Path(str(spec.workspace)).parents[2]
     assert not list(home.glob("*/.*.partial"))
-
-
-def test_a_repository_is_had_from_a_folder_of_clones_or_from_github(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PROCTOR_REPOSITORIES", str(tmp_path))
-    assert repository_url("acme/blue") == "https://github.com/acme/blue"
-    for form in ("acme__blue/.git", "acme/blue/.git"):
-        (tmp_path / form).mkdir(parents=True)
-        assert repository_url("acme/blue") == str((tmp_path / form).parent)
-    monkeypatch.delenv("PROCTOR_REPOSITORIES")
-    assert repository_url("acme/blue") == "https://github.com/acme/blue"

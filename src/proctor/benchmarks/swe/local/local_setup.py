@@ -1,15 +1,14 @@
 """Instances in local environments."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
+from proctor.benchmarks.data import repository_url
 from proctor.benchmarks.python_envs import VENV_DIR, choose_interpreter, find_interpreters, venv_variables
 from proctor.benchmarks.swe.instance_setup import StartState
 from proctor.benchmarks.swe.local.build import (
@@ -29,8 +28,6 @@ from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
 from proctor.core.task import DirectorySource
 from proctor.workspaces import Base, base_of
-
-REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
 
 
 class LocalInstanceSetup:
@@ -146,17 +143,6 @@ class LocalInstanceSetup:
 
 def _eval_script(row: SweRow) -> str:
     return row.eval_script if isinstance(row, SweBenchRow) else ""
-
-
-def repository_url(name: str) -> str:
-    """Where a repository is cloned from: a clone in the folder that $PROCTOR_REPOSITORIES names, or GitHub."""
-    folder = os.environ.get(REPOSITORIES_VARIABLE)
-    if folder:
-        for form in (name, f"{name}.git", name.replace("/", "__"), name.replace("/", "+")):
-            for place in (Path(folder, form), Path(folder, form, "repo")):
-                if (place / "HEAD").is_file() or (place / ".git").exists():
-                    return str(place)
-    return f"https://github.com/{name}"
 
 
 def _has_system_package(package: str) -> bool:
