@@ -35,7 +35,7 @@ class CommonOptions(TypedDict, total=False):
     image_disk: int | str | None
     max_cost: float | None
     h2_program: str | None
-    program: str | None
+    program: Path | str | None
     own_login: bool
     auth_from: str | None
     retries: int

@@ -14,7 +14,7 @@ from proctor.agents.nop import Nop
 from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.record import from_json, to_json
 from proctor.core.request import RunRequest
 from proctor.core.run import Machine, RunConfig
@@ -23,7 +23,7 @@ from proctor.environments.local import LocalProvider
 from proctor.results import list_runs
 from proctor.runner.session import SessionHooks, run_session
 from proctor.runner.sweep_file import read_sweep_file
-from sessions import Toys
+from sessions import Toys, script
 from suite_world import make_instance, make_suite
 from toy_provider import toy_provider
 
@@ -264,3 +264,42 @@ def test_a_configuration_of_version_1_is_read() -> None:
         "excluded": old.pop("exclude"),
     }
     assert from_json(to_json(old), RunConfig) == new
+
+
+async def test_a_resumed_run_runs_the_same_program_or_nothing(tmp_path: Path) -> None:
+    program, elsewhere = tmp_path / "agent", tmp_path / "elsewhere"
+    program.mkdir()
+    (program / "go.sh").write_text("echo right >answer.txt\n")
+    toys = Toys(tmp_path, Toy(2))
+    command = ("sh", "-c", 'exec sh "$PROCTOR_AGENT/go.sh"')
+    with pytest.raises(InfrastructureError, match="there is no such program; say where it is with --claude-bin"):
+        await toys.create(agent="command", command=command, program=str(elsewhere))
+    await toys.create(agent="command", command=command, program=str(program))
+    program.rename(elsewhere)
+    with pytest.raises(InfrastructureError, match="there is no such program"):
+        await toys.resume()
+    (elsewhere / "go.sh").write_text("echo other >answer.txt\n")
+    with pytest.raises(InvalidData, match="is not the one that the run was started with"):
+        await toys.resume(program=str(elsewhere))
+    assert toys.observer.lines == []
+    (elsewhere / "go.sh").write_text("echo right >answer.txt\n")
+    await toys.resume(program=str(elsewhere))
+    assert {status for status, _, _ in toys.outcomes().values()} == {"resolved"}
+
+
+async def test_a_resumed_run_needs_not_be_told_again_where_its_program_is(tmp_path: Path) -> None:
+    program = tmp_path / "agent.sh"
+    program.write_text("#!/bin/sh\necho right >answer.txt\n")
+    program.chmod(0o755)
+    toys = Toys(tmp_path, Toy(1))
+    await toys.create(agent="command", program=str(program))
+    await toys.resume()
+    assert {status for status, _, _ in toys.outcomes().values()} == {"resolved"}
+
+
+async def test_without_isolation_the_files_of_a_command_are_part_of_the_run(tmp_path: Path) -> None:
+    toys = Toys(tmp_path, Toy(1))
+    await toys.create(agent="command", command=script(tmp_path, "open('answer.txt', 'w').write('right')"))
+    script(tmp_path, "open('answer.txt', 'w').write('other')")
+    with pytest.raises(InvalidData, match="is not the one that the run was started with"):
+        await toys.resume()

@@ -1,6 +1,7 @@
 """Any program as an agent: it gets the instruction in a file and on its standard input, the gateway in variables."""
 
 import asyncio
+import hashlib
 import os
 from pathlib import Path
 from typing import Final
@@ -10,7 +11,15 @@ import msgspec
 
 from proctor.agents.outcomes import CauseAndDetail, write_outcome
 from proctor.agents.supervisor import ProcessExit, Supervisor
-from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import (
+    KEY_PLACEHOLDER,
+    PROGRAM_VERSION_KEY,
+    Agent,
+    AgentOutcome,
+    AgentRequest,
+    AgentSetup,
+    ProgressCallback,
+)
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import InfrastructureError, UsageError
@@ -19,6 +28,9 @@ from proctor.core.result import AgentMetrics, Member
 
 PROGRAM_PATH: Final = "/proctor/agent"
 OUTPUT: Final = "stdout.log"
+# What is no part of a program, and changes by itself.
+_UNUSED_DIRS: Final = frozenset({".git", "__pycache__"})
+_SYSTEM_DIRS: Final = ("/bin/", "/usr/bin/", "/lib")
 _TAIL: Final = 20
 # As in sysexits.h: failures that are not the agent's.
 _EXIT_CODE_CAUSES: Final = {
@@ -58,6 +70,7 @@ class CommandAgent(Agent):
     name = "command"
     needs_sandbox = False
     needs_model = False
+    keeps_program = True
 
     def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
         super().__init__(setup)
@@ -66,18 +79,27 @@ class CommandAgent(Agent):
         self._grace = grace_seconds
 
     def versions(self) -> dict[str, str]:
-        """The command itself: it has no known version."""
-        return {"command": " ".join(self._argv())}
+        """The command itself, which has no known version, and the digests of the files that are run.
+
+        Raises:
+            InfrastructureError: there is no such program on this machine.
+        """
+        found = {"command": " ".join(self._argv())}
+        if self._setup.program is not None:
+            found[PROGRAM_VERSION_KEY] = _digest(self._program())
+        if self._setup.in_place:
+            # Words that name files of this machine, where the command runs on it; a system's own have their versions.
+            files = [Path(word) for word in self._setup.command if word.startswith("/") and Path(word).is_file()]
+            own = [file for file in files if not str(file).startswith(_SYSTEM_DIRS)]
+            found |= {f"{PROGRAM_VERSION_KEY} {file}": _digest(file) for file in own}
+        return found
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
         """Show the user's program in the environment, read-only."""
         if self._setup.program is None:
             return spec
-        program = Path(self._setup.program).absolute()
-        if not program.exists() or not (self._setup.command or os.access(program, os.X_OK)):
-            raise InfrastructureError("this is not an executable program", where=program)
         return msgspec.structs.replace(
-            spec, mounts=(*spec.mounts, Mount(source=str(program), target=self._program_path()))
+            spec, mounts=(*spec.mounts, Mount(source=str(self._program()), target=self._program_path()))
         )
 
     async def solve(
@@ -100,6 +122,21 @@ class CommandAgent(Agent):
                 write_outcome(request, handler.outcome(supervisor.process_exit))
             raise
         return write_outcome(request, handler.outcome(process_exit))
+
+    def _program(self) -> Path:
+        """What is shown in the environment.
+
+        Raises:
+            InfrastructureError: it is not there, or is to be run and cannot be.
+        """
+        program = Path(self._setup.program or "").absolute()
+        if not program.exists():
+            raise InfrastructureError(
+                "there is no such program", where=program, fix="say where it is with --claude-bin"
+            )
+        if not self._setup.command and not (program.is_file() and os.access(program, os.X_OK)):
+            raise InfrastructureError("this is not an executable program", where=program)
+        return program
 
     def _argv(self) -> list[str]:
         return list(self._setup.command) or [self._program_path()]
@@ -162,6 +199,27 @@ class _CommandOutputHandler:
         # Its waiting is not known from its working.
         metrics = AgentMetrics(members=(Member(name="command", active_seconds=round(process_exit.seconds, 3)),))
         return AgentOutcome(cause=cause, detail=detail, seconds=process_exit.seconds, metrics=metrics, final_text=text)
+
+
+def _digest(program: Path) -> str:
+    """Identifies a file, or the files of a folder, by their names and bytes, and by whether they can be run.
+
+    Raises:
+        InfrastructureError: it cannot be read.
+    """
+    whole = hashlib.sha256()
+    try:
+        for file in sorted(program.rglob("*")) if program.is_dir() else [program]:
+            name = file.relative_to(program)
+            if not file.is_file() or _UNUSED_DIRS & set(name.parts):
+                continue
+            with file.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").hexdigest()
+            path = os.fsencode(name)
+            whole.update(b"%d:%s%d%s" % (len(path), path, os.access(file, os.X_OK), content.encode()))
+    except OSError as error:
+        raise InfrastructureError(f"the program cannot be read: {error}", where=program) from error
+    return f"sha256:{whole.hexdigest()}"
 
 
 def classify_exit(process_exit: ProcessExit) -> CauseAndDetail:

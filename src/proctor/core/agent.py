@@ -19,6 +19,8 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Oracle
 
 ProgressCallback = Callable[[str], None]
+# Begins the names of `Agent.versions` that identify programs of the user's own.
+PROGRAM_VERSION_KEY: Final = "program"
 KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 """What an agent without a login of its own sends as its key. The gateway replaces it."""
 # Fixed here, so that a short name means the same for every agent's program.
@@ -116,6 +118,7 @@ class Agent(ABC):
         dialects: in which its program asks the model, by their names; none: it is not known.
         pins_model: its program asks other models for titles and the like; the gateway sends all to the run's model.
         refusal_status: that of the gateway's refusals, where its program takes no other as final.
+        keeps_program: what `--claude-bin` names is what it is: a resumed run uses the same, and no other.
 
     Raises:
         UsageError: something that this agent needs is missing from the setup.
@@ -128,6 +131,7 @@ class Agent(ABC):
     dialects: tuple[str, ...] = ()
     pins_model: bool = False
     refusal_status: int | None = None
+    keeps_program: bool = False
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup

@@ -288,6 +288,7 @@ class RunRequest(TaskRequest):
             "Claude Code, where it is not found by itself; for the agent `command`, what to show in the environment.",
             "FILE",
             scope=SESSION,
+            kind="path",
             flags=("--claude-bin",),
         ),
     ] = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import proctor
+from proctor.core.agent import PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
@@ -149,6 +150,25 @@ def check_valid(tasks: Sequence[Task], invalid: Sequence[InvalidTask]) -> list[s
     if invalid and not tasks:
         raise InvalidData("no task of those chosen can be used: their data is broken", details=lines)
     return lines
+
+
+def check_program_unchanged(config: RunConfig, agent: AgentSource, benchmark: Benchmark, task: Task) -> None:
+    """See that the user's own program is still what it was when the run was started.
+
+    Raises:
+        InfrastructureError: it is not there.
+        InvalidData: it is another.
+    """
+    if not agent.keeps_program:
+        return
+    now = agent_factory(agent, config, benchmark)(task).versions()
+    for name, version in config.versions.items():
+        if name.split(" ")[0] == PROGRAM_VERSION_KEY and now.get(name) != version:
+            raise InvalidData(
+                f"the agent's {name} is not the one that the run was started with",
+                where=config.program,
+                fix="say with --claude-bin where that one is, or start a new run",
+            )
 
 
 def check_runnable(missing: Mapping[str, str], wanted: Collection[str]) -> list[str]:

@@ -43,6 +43,7 @@ from proctor.runner.preflight import (
     OnPull,
     changed_versions,
     check_access,
+    check_program_unchanged,
     check_runnable,
     check_valid,
     configure,
@@ -287,6 +288,9 @@ async def _plan_stored(
         check_pod_unchanged(config)
         model = None if config.model is None else parse_model(config.model, config.providers)
         agent = hooks.agent or agent_class(config.agent)
+        if agent.keeps_program and config.program is None:
+            config = msgspec.structs.replace(config, program=store.config().program)  # noqa: PLW2901 - the same run's
+        check_program_unchanged(config, agent, benchmark, tasks[config.tasks[0]])
         if config.agent not in seen:
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
