@@ -1,5 +1,6 @@
 """Grading in a environment whose root the agent was."""
 
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import cast
@@ -19,6 +20,8 @@ from proctor.grading.state import (
     ProcessInfo,
     ProcessList,
     QuarantinedEnvironment,
+    changed_since,
+    data_files,
     find_leftovers,
     parse_process_list,
     quarantine,
@@ -28,7 +31,11 @@ from proctor.grading.state import (
     started_since,
     take_snapshot,
 )
+from proctor.grading.state.changes import late_work
+from proctor.grading.state.processes import starting_processes
 from waiting import PATIENCE, limits
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 COMMAND = 'curl -s http://localhost/ | grep -q "Hello" && echo "All is well" || echo "Nothing is well"'
 WORDS = script_words(COMMAND)
@@ -232,6 +239,54 @@ def test_a_supervisor_and_all_that_it_runs_are_services_when_one_of_them_listens
     own, rest = find_leftovers(there, [1], LeftoverPolicy.SERVICES)
     assert ([one.pid for one in own], [one.pid for one in rest]) == ([], [20, 40])
     assert find_leftovers(there, [1, 40], LeftoverPolicy.KEEP) == ((), ())
+
+
+def test_what_serves_nothing_yet_is_waited_for_unless_a_service_is_below_it() -> None:
+    there = census(
+        process(1, 0, "/sbin/docker-init"),
+        process(20, 1, "/usr/bin/dash", command="sh start.sh"),
+        process(21, 20, "/usr/bin/node", listens=True),
+        process(30, 1, "/usr/bin/dash", command="sh -c 'sleep 5; server'"),
+        process(31, 30, "/usr/bin/sleep"),
+        process(40, 1, "/usr/bin/tail"),
+    )
+    assert [one.pid for one in starting_processes(there, [1, 40])] == [30, 31]
+
+
+@pytest.mark.parametrize(
+    ("table", "listens"),
+    [
+        ("  0: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 55 2 0", True),  # UDP, bound
+        ("  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 55 1 0", True),  # TCP, listens
+        ("  0: 0100007F:1F90 0100007F:1234 01 00000000:00000000 00:00000000 00000000 0 0 55 1 0", False),  # connected
+    ],
+)
+def test_a_service_is_whoever_can_be_called(table: str, *, listens: bool) -> None:
+    text = (
+        "=self 9 123\n=process 7\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x\nCommand:\tx\n"
+        "total 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\nAlive:\tyes\n"
+        f"=sockets\n{table}\n=mounts\n1 0 0:1 / / rw - overlay overlay rw\n"
+    )
+    assert parse_process_list(text).processes[7].listens is listens
+
+
+async def test_what_can_be_work_is_told_from_what_services_write(environment: Environment) -> None:
+    begun = time.time()
+    await sh(
+        environment,
+        """
+        mkdir -p /app /var/www /var/lib/db
+        cd /app
+        for file in data nohup.out server.log named.log /tmp/x /var/www/page /var/lib/db/1 /etc/a; do
+          echo new >$file
+        done
+        ln -s data /app/link
+        """,
+    )
+    late = await late_work(environment, begun, path=_PATH, named="it must write named.log, and a")
+    assert set(late) == {"/app/data", "/app/link", "/app/named.log", "/tmp/x", "/var/www/page", "/etc/a"}
+    assert set(await changed_since(environment, begun, path=_PATH)) == {"/app/data", "/app/link"}
+    assert {"/app/data", "/app/link"} <= await data_files(environment, path=_PATH)
 
 
 def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None:

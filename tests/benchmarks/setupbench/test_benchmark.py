@@ -1,5 +1,6 @@
 """Real tasks on real machines: set up, half set up, bare, and set up to deceive."""
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -69,8 +70,9 @@ class Machine:
 
 
 async def graded(bench: SetupBench, task: Task, seen: Prediction, provider: DockerProvider) -> Verdict:
-    context = GradingContext(provider=provider, folder=Path("unused"), options=GradeOptions())
-    return (await bench.grade(task, seen, context)).verdict
+    with tempfile.TemporaryDirectory() as kept:
+        context = GradingContext(provider=provider, folder=Path(kept), options=GradeOptions())
+        return (await bench.grade(task, seen, context)).verdict
 
 
 @asynccontextmanager

@@ -51,7 +51,7 @@ class RunningTask:
     async def verdict(self) -> Verdict:
         """What the verifier makes of the environment as it is."""
         seen = await self.bench.collect(self.task, self.environment, self.folder)
-        context = GradingContext(provider=DockerProvider(), folder=Path("unused"), options=GradeOptions())
+        context = GradingContext(provider=DockerProvider(), folder=self.folder / "graded", options=GradeOptions())
         return (await self.bench.grade(self.task, seen, context)).verdict
 
     async def solve(self) -> None:

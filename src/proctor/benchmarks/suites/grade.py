@@ -262,13 +262,16 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
         pristine, solved = scratch / "pre_patch", scratch / "oracle"
         await asyncio.to_thread(lay_out, job.instance.repo, pristine, overlay=job.instance.hidden)
         before = await _repeat(job, pristine, "pre_patch", runs, touched=None)
+        # All that is known where the oracle cannot be tried.
+        fails_as_labelled = pre_patch_problem(before[0], job.expectation) is None
+        codes = {TaskProblemCode.ORACLE} if fails_as_labelled else {TaskProblemCode.ORACLE, TaskProblemCode.PRE_PATCH}
         if oracle is None:
-            return await _task_health(job, problems=["there is no oracle to try"])
+            return await _task_health(job, problems=["there is no oracle to try"], codes=codes)
         try:
             applied = await asyncio.to_thread(_lay_out_submission, job, oracle, solved)
             after = await _repeat(job, solved, "oracle", runs, touched=applied.touched)
         except InvalidSubmission as invalid:
-            return await _task_health(job, problems=[f"the oracle cannot be applied: {invalid}"])
+            return await _task_health(job, problems=[f"the oracle cannot be applied: {invalid}"], codes=codes)
         leaks = await asyncio.to_thread(_leaks, job, oracle, scratch / "workspace")
         found = validate(before, after, job.expectation)
         controls = None
@@ -308,7 +311,7 @@ async def _task_health(
     job: SuiteGradingJob,
     *,
     problems: Sequence[str],
-    codes: set[TaskProblemCode] | None = None,
+    codes: set[TaskProblemCode],
     flaky: tuple[str, ...] = (),
     leaks: tuple[str, ...] = (),
     controls: ControlSummary | None = None,
@@ -320,9 +323,9 @@ async def _task_health(
         task_id=job.task_id,
         environment=await job.context.provider.digest(job.spec),
         healthy=not problems and not leaks,
-        pre_patch_ok=codes is not None and TaskProblemCode.PRE_PATCH not in codes,
-        oracle_ok=codes is not None and not codes & unsolved,
-        determinism_ok=codes is not None and TaskProblemCode.NOT_REPEATABLE not in codes,
+        pre_patch_ok=TaskProblemCode.PRE_PATCH not in codes,
+        oracle_ok=not codes & unsolved,
+        determinism_ok=TaskProblemCode.NOT_REPEATABLE not in codes,
         problems=tuple(problems),
         flaky=flaky,
         leaks=leaks,

@@ -226,7 +226,7 @@ def _oracle_status(health: TaskHealth) -> Status:
 
 def _health_notes(health: TaskHealth, instance: Instance | None) -> list[str]:
     notes = [*(instance.notes if instance else ()), *([health.skipped] if health.skipped else ())]
-    if not health.determinism_ok and (health.pre_patch_ok or health.oracle_ok):
+    if not health.determinism_ok and health.oracle_status is Status.ERROR:
         notes.append(DIVERGED)
     elif instance is not None:
         outcomes = {test.id: (_x07_status(test.before), _x07_status(test.after)) for test in health.label_deviations}
