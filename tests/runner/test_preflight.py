@@ -4,6 +4,7 @@ from toy_benchmark import Toy
 
 from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import InfrastructureError
 from proctor.core.run import Machine
 from proctor.core.task import Task
 from proctor.runner.preflight import check_runnable, environment_digest, missing_requirements
@@ -61,6 +62,21 @@ async def test_a_missing_requirement_is_found_once_for_each_image_and_task() -> 
             toys, toys.tasks()[:2], ImageProvider("own"), image="own", machine=MACHINE, pull=True
         )
     ) == {}
+
+
+class NoToolchain(Toy):
+    """The environment of one task shows a program that this machine does not have."""
+
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        if task.id == "toy-0002":
+            raise InfrastructureError("x07 was not found", fix="set X07_BIN")
+        return EnvironmentSpec()
+
+
+async def test_an_environment_that_cannot_be_described_is_a_missing_requirement() -> None:
+    toys = NoToolchain(2)
+    missing = await missing_requirements(toys, toys.tasks(), ImageProvider(), image=None, machine=MACHINE)
+    assert missing == {"toy-0002": "x07 was not found; set X07_BIN"}
 
 
 class OwnImages(Toy):
