@@ -35,7 +35,7 @@ async def check_machine(provider: EnvironmentProvider, folders: Iterable[Path]) 
     reason = await provider.unavailable_reason()
     if reason is not None:
         raise InfrastructureError(reason)
-    check_disk_space(folders)
+    check_disk_space([*folders, *await provider.storage_folders()])
 
 
 def check_disk_space(folders: Iterable[Path]) -> None:
@@ -51,7 +51,7 @@ def check_disk_space(folders: Iterable[Path]) -> None:
             raise InfrastructureError(
                 f"the disk is full: {file_size(free)} are free, and a run needs {file_size(MIN_FREE_BYTES)}",
                 where=folder,
-                fix="free some space, or set PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR to folders elsewhere",
+                fix="free some space; PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR name Proctor's own folders",
             )
 
 

@@ -22,7 +22,6 @@ ADVICE: Final[dict[Cause, str]] = {
     Cause.REPLAY_DIVERGED: "replay with the agent, the options and the data of the recording",
     Cause.RUN_BUDGET: "resume with a higher --max-cost",
     Cause.INTERRUPTED: "resume the run",
-    Cause.INTERNAL_ERROR: "see the traceback among the logs of the attempt, and report it",
     Cause.INVALID_TASK: "correct the task's data; `proctor bench validate` names what is wrong",
     Cause.FLAKY: "leave the task out: `proctor bench validate --write-exclusions FILE` writes the list",
 }
