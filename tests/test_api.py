@@ -29,7 +29,8 @@ PUBLIC = """
     AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext InvalidTask LogMeasure Machine
     PatchBenchmark PublishedResult
     DirectorySource ImageSource Oracle PatchKind PrivatePart PublicPart RepositorySource SubmissionKind Task
-    DelegatingProvider Environment EnvironmentProvider EnvironmentSpec ExecResult Limits Mount Network provider
+    DelegatingProvider Environment EnvironmentProvider EnvironmentRequirement EnvironmentSpec ExecResult Limits Mount
+    Network provider required_program
     Base Expectation TestFormat TestPlan TestRun
     apply_patch audit_change base_of check_out make_submission resolve run_tests
 """

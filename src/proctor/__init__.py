@@ -46,11 +46,13 @@ if TYPE_CHECKING:
         DelegatingProvider,
         Environment,
         EnvironmentProvider,
+        EnvironmentRequirement,
         EnvironmentSpec,
         ExecResult,
         Limits,
         Mount,
         Network,
+        required_program,
     )
     from proctor.core.errors import (
         InfrastructureError,
@@ -100,6 +102,7 @@ __all__ = [
     "DirectorySource",
     "Environment",
     "EnvironmentProvider",
+    "EnvironmentRequirement",
     "EnvironmentSpec",
     "EvaluateOptions",
     "EvaluationReport",
@@ -157,6 +160,7 @@ __all__ = [
     "load_results",
     "make_submission",
     "provider",
+    "required_program",
     "resolve",
     "resume",
     "resume_async",
@@ -184,7 +188,8 @@ _MODULES = {
     ),
     "proctor.core.causes": "Cause Status",
     "proctor.core.environment": (
-        "DelegatingProvider Environment EnvironmentProvider EnvironmentSpec ExecResult Limits Mount Network"
+        "DelegatingProvider Environment EnvironmentProvider EnvironmentRequirement EnvironmentSpec ExecResult Limits "
+        "Mount Network required_program"
     ),
     "proctor.core.errors": "InfrastructureError InvalidData LimitReached ProctorError RetryableError UsageError",
     "proctor.core.evaluation": "EvaluationReport Prediction TaskEvaluation",

@@ -37,6 +37,38 @@ def test_tasks_that_cannot_be_run_here_are_listed_with_the_reason(tmp_path: Path
     assert "0 of 1 tasks can be run on this machine with --runner local" in done.stdout
 
 
+def test_rows_of_pro_without_their_scripts_are_one_line_wherever_they_are_named(tmp_path: Path) -> None:
+    row = {
+        "repo": "acme/blue",
+        "base_commit": "1" * 40,
+        "patch": "x",
+        "test_patch": "x",
+        "problem_statement": "x",
+        "requirements": "",
+        "interface": "",
+        "fail_to_pass": "['t']",
+        "pass_to_pass": "[]",
+        "selected_test_files_to_run": "['t.py']",
+        "before_repo_set_cmd": "git status",
+        "dockerhub_tag": "acme.blue",
+        "repo_language": "python",
+    }
+    rows = [json.dumps({**row, "instance_id": f"instance_acme__blue-{number:02}"}) for number in range(80)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    fetched = proctor(tmp_path, "bench", "fetch", "swe_bench_pro", "--from", tmp_path / "rows.jsonl")
+    assert fetched.code == 0, fetched.stderr
+    chosen = ("swe_bench_pro", "--runner", "docker", "--all")
+    for said in (
+        fetched.stderr,
+        proctor(tmp_path, "bench", "list", *chosen).stderr,
+        proctor(tmp_path, "bench", "validate", *chosen, "--quiet").stdout,
+        proctor(tmp_path, "bench", "eval", *chosen, "--oracle", "--quiet").stdout,
+        proctor(tmp_path, "bench", "run", *chosen, "--agent", "nop").stderr,
+    ):
+        assert said.count("instance_acme") == said.count("run_script.sh and parser.py are missing") == 1, said
+        assert "80 tasks (instance_acme__blue-00, …)" in said
+
+
 def test_fetching_without_a_network_is_one_sentence_and_exit_code_12(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen

@@ -181,7 +181,7 @@ READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
         lambda file: load_recording(write_in(file.parent, "r", file.read_bytes() + b"\n")),
     ),
     "configuration of a run": ("any/run-001/config.json", lambda file: RunStore(file.parent).config()),
-    "result of a trial": ("any/run-001/trials/a.json", lambda file: list(RunStore(file.parent.parent).results())),
+    "result of a trial": ("any/run-001/trials/a.json", lambda file: RunStore(file.parent.parent).result("a")),
 }
 # Those of which a text is read, wherever it comes from.
 TEXTS = {"environment of SWE-bench", "pod template", "recording"}

@@ -78,7 +78,7 @@ async def test_tasks_are_chosen_left_out_limited_and_shuffled_by_a_seed(cli_worl
     config = cli_world.store().config()
     assert (config.exclude, list(config.tasks)) == (("toy-0002",), orders[0])
     one = await cli_world.run(*NOP, "--task", "toy-0007", TOY_TASKS=8)
-    assert one.stderr == "[1/1] toy-0007 unresolved (tests_failed)\n"
+    assert one.stderr == "[1/1] toy-0007 unresolved (tests_failed): it is wrong\n"
 
 
 async def test_a_dry_run_says_what_it_would_do_and_cost_and_writes_nothing(cli_world: CliWorld) -> None:

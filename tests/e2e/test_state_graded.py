@@ -65,7 +65,7 @@ async def test_setupbench_is_run_by_a_command_and_says_first_what_is_missing(
     missing = await cli_world.run("bench", "run", "setupbench", *docker, "nop", "--category", "tier=2", "--dry-run")
     assert missing.code == 0, missing
     assert "cannot be run here" in missing.stderr
-    assert "fixtures/dbsetup-mongodb-2" in missing.stderr
+    assert "3 tasks (dbsetup-mongodb-2, …): its files (fixtures/TASK)" in missing.stderr
     done = await cli_world.run(
         "bench",
         "run",

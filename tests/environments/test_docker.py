@@ -36,6 +36,16 @@ async def engine() -> AsyncIterator[Docker]:
         await disconnect(docker)
 
 
+async def test_the_disk_that_images_take_is_known() -> None:
+    need_docker()
+    provider = DockerProvider()
+    try:
+        (root,) = await provider.storage_folders()
+    finally:
+        await provider.close()
+    assert root.is_dir()
+
+
 async def test_a_container_says_whose_it_is_and_what_for(docker: Environments) -> None:
     await docker.start(labels={"run": "r1", "task": "t/1"})
     (described,) = await containers_of(current_owner())

@@ -4,9 +4,10 @@ from toy_benchmark import Toy
 
 from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import InfrastructureError
 from proctor.core.run import Machine
 from proctor.core.task import Task
-from proctor.runner.preflight import environment_digest, missing_requirements
+from proctor.runner.preflight import check_runnable, environment_digest, missing_requirements
 
 MACHINE = Machine(platform="linux", python="3.11", cpus=2, memory_mb=4096)
 
@@ -61,6 +62,38 @@ async def test_a_missing_requirement_is_found_once_for_each_image_and_task() -> 
             toys, toys.tasks()[:2], ImageProvider("own"), image="own", machine=MACHINE, pull=True
         )
     ) == {}
+
+
+class NoToolchain(Toy):
+    """The environment of one task shows a program that this machine does not have."""
+
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        if task.id == "toy-0002":
+            raise InfrastructureError("x07 was not found", fix="set X07_BIN")
+        return EnvironmentSpec()
+
+
+async def test_an_environment_that_cannot_be_described_is_a_missing_requirement() -> None:
+    toys = NoToolchain(2)
+    missing = await missing_requirements(toys, toys.tasks(), ImageProvider(), image=None, machine=MACHINE)
+    assert missing == {"toy-0002": "x07 was not found; set X07_BIN"}
+
+
+class OwnImages(Toy):
+    """Every task has an image of its own."""
+
+    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
+        return EnvironmentSpec(image=f"images/{task.id}")
+
+
+async def test_images_that_cannot_be_had_are_one_reason_and_few_requests() -> None:
+    toys, provider = OwnImages(80), ImageProvider()
+    missing = await missing_requirements(toys, toys.tasks(), provider, image=None, machine=MACHINE, pull=True)
+    (line,) = check_runnable(missing, {"another"})
+    assert line == (
+        "80 tasks (toy-0001, …): its image is not on this machine, and none of 8 that were asked for can be had: "
+        "there is no images/toy-0001"
+    )
 
 
 async def test_a_run_s_environment_is_what_its_tasks_bring_or_what_was_asked_for() -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentSpec, Limits, get_tree
+from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, Limits, get_tree
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import to_json
@@ -41,6 +41,7 @@ from proctor.grading import (
     add_files,
     apply_submission,
     lay_out,
+    plan_requirements,
     pre_patch_problem,
     program_patterns,
     replace_files,
@@ -105,6 +106,10 @@ class PatchBenchmark(Benchmark):
         return EnvironmentSpec(
             image=options.image, limits=self.test_limits, hidden=self._hidden_paths, labels={"task": task.id}
         )
+
+    def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:
+        """What starts the tests."""
+        return plan_requirements(self.test_plan(task))
 
     async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """The starting tree as a git repository that has its past and nothing later."""

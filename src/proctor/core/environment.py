@@ -400,6 +400,14 @@ class EnvironmentProvider(ABC):
         """The images that such an environment takes from elsewhere, as the benchmark names them."""
         return (spec.image,) if spec.image is not None else ()
 
+    async def storage_folders(self) -> Sequence[Path]:
+        """Folders of this machine in which its environments take space, beside Proctor's own; none by default.
+
+        Raises:
+            InfrastructureError: they cannot be found out.
+        """
+        return ()
+
     async def is_available(self, spec: EnvironmentSpec) -> bool:  # noqa: ARG002 - for subclasses
         """Whether what such an environment is made from is on this machine already."""
         return True
@@ -461,6 +469,10 @@ class DelegatingProvider(EnvironmentProvider):
     def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
         """As the other one."""
         return self._inner.required_images(spec)
+
+    async def storage_folders(self) -> Sequence[Path]:
+        """As the other one."""
+        return await self._inner.storage_folders()
 
     async def is_available(self, spec: EnvironmentSpec) -> bool:
         """As the other one."""

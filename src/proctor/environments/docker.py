@@ -147,6 +147,14 @@ class DockerProvider(EnvironmentProvider):
         folder = self._build_folder(spec)
         return (spec.image or self._image,) if folder is None else base_images(folder, {})
 
+    async def storage_folders(self) -> Sequence[Path]:
+        """Where an engine of this machine keeps images and containers."""
+        docker = self._docker()
+        with engine_errors("say where its images are"):
+            root = Path((await docker.system.info()).get("DockerRootDir") or "/nowhere")
+        is_here = docker.docker_host.startswith("unix:") and root.is_dir()  # noqa: ASYNC240 - one look
+        return (root,) if is_here else ()
+
     async def is_available(self, spec: EnvironmentSpec) -> bool:
         """Whether the environment's image is on this machine."""
         return await inspect_image(self._docker(), self._image_of(spec)) is not None

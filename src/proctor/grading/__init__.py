@@ -29,7 +29,15 @@ from proctor.grading.layout import (
 )
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
-from proctor.grading.plan import REPORTER_FORMATS, ConfigFile, TestFormat, TestPlan, pytest_config
+from proctor.grading.plan import (
+    REPORTER_FORMATS,
+    ConfigFile,
+    TestFormat,
+    TestPlan,
+    bare_program,
+    plan_requirements,
+    pytest_config,
+)
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
 from proctor.grading.test_program import program_patterns
@@ -59,11 +67,13 @@ __all__ = [
     "apply_submission",
     "audit",
     "audit_change",
+    "bare_program",
     "fixed_files",
     "flaky_tests",
     "is_protected",
     "lay_out",
     "over_limit",
+    "plan_requirements",
     "pre_patch_problem",
     "program_patterns",
     "protected_paths",

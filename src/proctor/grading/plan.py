@@ -4,7 +4,7 @@ import marshal
 import re
 import secrets
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib import resources
@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import field
 
+from proctor.core.environment import EnvironmentRequirement, required_program
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 
@@ -78,6 +79,22 @@ class TestPlan(Record):
     autoload: bool = False
     options: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+
+
+def plan_requirements(plan: TestPlan) -> tuple[EnvironmentRequirement, ...]:
+    """What an environment must have so that the tests can be started, but for what the workspace may bring."""
+    if plan.format not in REPORTER_FORMATS:
+        return () if "PATH" in plan.variables else bare_program(plan.command)
+    python = required_program(plan.python)
+    if plan.format is not TestFormat.PYTEST or "PYTHONPATH" in plan.variables:
+        return (python,)
+    command = (plan.python, "-I", "-c", "import pytest")
+    return python, EnvironmentRequirement(name=f"pytest for {plan.python}", command=command)
+
+
+def bare_program(command: Sequence[str]) -> tuple[EnvironmentRequirement, ...]:
+    """The program of a command, where it is looked for on the PATH."""
+    return (required_program(command[0]),) if command and "/" not in command[0] else ()
 
 
 class TestCommand(Record):

@@ -89,7 +89,9 @@ class Evaluation:
         """
         request, started, clock = self.request, datetime.now(UTC), time.monotonic()
         graded = await self.grade(self._predictions(predictions), on_evaluated, on_started)
-        environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._context().options)
+        environment = ""  # where nothing could be graded, none was made
+        if self.tasks:
+            environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._context().options)
         tasks = tuple(sorted((*graded, *map(invalid_task_evaluation, self.invalid)), key=lambda task: task.task_id))
         return EvaluationReport(
             benchmark=self.benchmark.name,

@@ -13,8 +13,12 @@ from proctor.core.errors import InfrastructureError, ProctorError
 from proctor.core.formatting import file_size
 from proctor.core.programs import find_program
 from proctor.core.task import Task
+from proctor.runner.parallel import run_in_parallel
 
 MIN_FREE_BYTES: Final = 256_000_000
+_AT_ONCE: Final = 4
+# An environment, and what each of the tasks that share it requires.
+_Group = tuple[EnvironmentSpec, dict[str, Sequence[EnvironmentRequirement]]]
 
 
 async def check_machine(provider: EnvironmentProvider, folders: Iterable[Path]) -> None:
@@ -31,7 +35,7 @@ async def check_machine(provider: EnvironmentProvider, folders: Iterable[Path]) 
     reason = await provider.unavailable_reason()
     if reason is not None:
         raise InfrastructureError(reason)
-    check_disk_space(folders)
+    check_disk_space([*folders, *await provider.storage_folders()])
 
 
 def check_disk_space(folders: Iterable[Path]) -> None:
@@ -47,7 +51,7 @@ def check_disk_space(folders: Iterable[Path]) -> None:
             raise InfrastructureError(
                 f"the disk is full: {file_size(free)} are free, and a run needs {file_size(MIN_FREE_BYTES)}",
                 where=folder,
-                fix="free some space, or set PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR to folders elsewhere",
+                fix="free some space; PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR name Proctor's own folders",
             )
 
 
@@ -62,17 +66,18 @@ async def unmet_requirements(
     Raises:
         RetryableError: the provider cannot be asked now.
     """
-    groups: dict[bytes, tuple[EnvironmentSpec, dict[str, Sequence[EnvironmentRequirement]]]] = {}
+    groups: dict[bytes, _Group] = {}
     for task in tasks:
         required = benchmark.environment_requirements(task)
         if required:
             spec = msgspec.structs.replace(benchmark.environment_spec(task, options), labels={})
             groups.setdefault(msgspec.json.encode(spec), (spec, {}))[1][task.id] = required
-    unmet: dict[str, str] = {}
-    for spec, by_task in groups.values():
-        if pull or await provider.is_available(spec):
-            unmet |= await _unmet_in(provider, spec, by_task)
-    return unmet
+
+    async def unmet(group: _Group) -> dict[str, str]:
+        return await _unmet_in(provider, *group) if pull or await provider.is_available(group[0]) else {}
+
+    found = await run_in_parallel(unmet, groups.values(), _AT_ONCE)
+    return {task_id: why for one in found for task_id, why in one.items()}
 
 
 async def _unmet_in(

@@ -209,7 +209,7 @@ async def missing_requirements(
     *,
     image: str | None,
     machine: Machine,
-    pull: bool,
+    pull: bool = False,
 ) -> dict[str, str]:
     """The tasks that cannot be run or graded here, each with the reason.
 
@@ -249,14 +249,10 @@ async def _missing_images(provider: EnvironmentProvider, by_image: dict[str, lis
         image: await provider.unavailable_reason(EnvironmentSpec(image=image))
         for image in absent[:_MAX_REGISTRY_QUERIES]
     }
-    if reasons and all(reasons.values()):
-        reasons = {image: reasons.get(image) or _assumed_unavailable(image, reasons) for image in absent}
+    if len(absent) > len(reasons) and all(reasons.values()):
+        known = f"none of {len(reasons)} that were asked for can be had: {reasons[absent[0]]}"
+        reasons = dict.fromkeys(absent, f"its image is not on this machine, and {known}")
     return {task: why for image, why in reasons.items() if why for task in by_image[image]}
-
-
-def _assumed_unavailable(image: str, reasons: dict[str, str | None]) -> str:
-    known = next(iter(reasons))
-    return f"the image {image} is not on this machine, and none of the others can be had: {reasons[known]}"
 
 
 async def environment_digest(

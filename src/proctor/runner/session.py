@@ -63,6 +63,7 @@ from proctor.runner.sweep_file import SweepFile
 from proctor.runner.trial import TrialRunner, interleave_trials
 
 LOCK_FILE: Final = ".lock"
+_AT_ONCE: Final = 64  # records that are written without waiting for each other
 Job = RunRequest | SweepFile | RunStore | SweepStore
 # Makes the observer of a run: of which store and configuration, where its finished trials stand, and its cost so far.
 ObserverFactory = Callable[[RunStore, RunConfig, Sequence[TrialState], RunCost], RunObserver]
@@ -201,9 +202,10 @@ async def run_session(
             async with AsyncExitStack() as opened:
                 sessions = await _start(opened, shared, stores, planned, hooks)
                 turns = interleave_trials([run.pending for run in sessions])
-                runnable = [trial.task_id for _, trial in turns if trial.task_id not in shared.missing]
-                shared.prefetcher.prefetch(sessions[0].tasks[task_id] for task_id in runnable)
-                trials = (TrialRunner(sessions[number], trial) for number, trial in turns)
+                runnable = [turn for turn in turns if turn[1].task_id not in shared.missing]
+                shared.prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in runnable)
+                await _skip_missing(sessions, turns, shared)
+                trials = (TrialRunner(sessions[number], trial) for number, trial in runnable)
                 await run_in_parallel(TrialRunner.run, trials, shared.total)
         finally:
             # However it ended: what is on disk is what there is.
@@ -340,6 +342,17 @@ async def _find_missing(
     )
     for line in check_runnable(session.missing, wanted):
         hooks.log(f"skipped, cannot be run here: {line}")
+
+
+async def _skip_missing(sessions: Sequence[RunSession], turns: Sequence[tuple[int, Trial]], shared: Session) -> None:
+    """Skip the trials of tasks that cannot be run on this machine."""
+    missing = [turn for turn in turns if turn[1].task_id in shared.missing]
+
+    async def skip(turn: tuple[int, Trial]) -> None:
+        number, trial = turn
+        await TrialRunner(sessions[number], trial).skip(shared.missing[trial.task_id])
+
+    await run_in_parallel(skip, missing, _AT_ONCE)
 
 
 def _open_session(

@@ -5,10 +5,12 @@ journal and in files before the next stage starts; a session that resumes a run 
 """
 
 import asyncio
+import errno
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from proctor.core.benchmark import GradingContext
 from proctor.core.causes import CONSEQUENCES, Cause, Status
@@ -37,6 +39,9 @@ from proctor.runner.errors import (
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
+
+# What the system says of a file that is gone for good.
+_LOST: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO})
 
 
 def interleave_trials(runs: Sequence[Sequence[Trial]]) -> list[tuple[int, Trial]]:
@@ -72,59 +77,60 @@ class TrialRunner:
         self._submission: bytes | None = None
 
     async def run(self) -> None:
-        """Make attempts until one counts; grade and record it. What cannot be finished is left for another session.
-
-        A task that cannot be run on this machine is skipped; if something was paid for it, it is left.
-        """
+        """Make attempts until one counts; grade and record it. What cannot be finished is left for another session."""
         run, shared, result = self._run, self._shared, None
-        why_not = shared.missing.get(self._trial.task_id)
         try:
-            if why_not is None:
-                result = await self._attempt_and_grade()
-            elif not self._state.attempts:
-                result = await self._record_skip(why_not)
+            record, number = await self._stored_attempt(), self._state.attempts
+            failures = 0
+            while record is None and not shared.stopped.is_set():
+                number += 1
+                async with shared.attempts:
+                    if shared.stopped.is_set():
+                        break
+                    attempt = await self._start_attempt(number)
+                    made = await attempt.run()
+                    failures += 1
+                    repeated = is_retried(made.cause, failures, run.config.retries)
+                    await self._store_attempt(attempt, made, counts=not repeated and not stops_run(made.cause))
+                if stops_run(made.cause):
+                    run.stop(made.cause or Cause.INTERRUPTED, made.detail)
+                elif repeated:
+                    await self._wait_before_retry(failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
+                else:
+                    record = made
+            if record is not None:
+                result = await self._grade_and_record(record)
         except UsageError as error:
             shared.usage_error = shared.usage_error or error
             run.stop(Cause.INTERRUPTED, str(error))
         except OSError as error:
-            # What cannot be written down is not done; the attempt's recording is there for the next session.
-            reraise_if_cancelled(error)
-            run.stop(cause_of(error), f"the run cannot be written: {error_text(error)}")
+            self._stop_unwritable(error)
         finally:
-            if why_not is None:
-                shared.prefetcher.release(self._task)
+            shared.prefetcher.release(self._task)
+        self._report_end(result)
+
+    async def skip(self, reason: str) -> None:
+        """Record that it cannot be run on this machine; a trial for which something was paid is left instead."""
+        run, result = self._run, None
+        try:
+            if not self._state.attempts:
+                skipped = task_result.skipped_result(run.config.run_id, self._task, self._trial, reason)
+                stored = {run.store.result_file(self._trial.task_id, self._trial.number): to_json(skipped)}
+                await run.journal.commit(self._journal_entry(0, "recorded", cause=skipped.cause), files=stored)
+                result = skipped
+        except OSError as error:
+            self._stop_unwritable(error)
+        self._report_end(result)
+
+    def _report_end(self, result: TaskResult | None) -> None:
         if result is None:
-            run.trials_left += 1
-        run.observer.trial_finished(self._trial, result)
+            self._run.trials_left += 1
+        self._run.observer.trial_finished(self._trial, result)
 
-    async def _attempt_and_grade(self) -> TaskResult | None:
-        """The recorded result; None when the run stops first."""
-        run, shared = self._run, self._shared
-        record, number = await self._stored_attempt(), self._state.attempts
-        failures = 0
-        while record is None and not shared.stopped.is_set():
-            number += 1
-            async with shared.attempts:
-                if shared.stopped.is_set():
-                    break
-                attempt = await self._start_attempt(number)
-                made = await attempt.run()
-                failures += 1
-                repeated = is_retried(made.cause, failures, run.config.retries)
-                await self._store_attempt(attempt, made, counts=not repeated and not stops_run(made.cause))
-            if stops_run(made.cause):
-                run.stop(made.cause or Cause.INTERRUPTED, made.detail)
-            elif repeated:
-                await self._wait_before_retry(failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
-            else:
-                record = made
-        return None if record is None else await self._grade_and_record(record)
-
-    async def _record_skip(self, reason: str) -> TaskResult:
-        result = task_result.skipped_result(self._run.config.run_id, self._task, self._trial, reason)
-        stored = {self._run.store.result_file(self._trial.task_id, self._trial.number): to_json(result)}
-        await self._run.journal.commit(self._journal_entry(0, "recorded", cause=result.cause), files=stored)
-        return result
+    def _stop_unwritable(self, error: OSError) -> None:
+        # What cannot be written down is not done; the attempt's recording is there for the next session.
+        reraise_if_cancelled(error)
+        self._run.stop(cause_of(error), f"the run cannot be written: {error_text(error)}")
 
     async def _stored_attempt(self) -> AttemptRecord | None:
         """The attempt of an earlier session that counts, of which only grading and recording are left."""
@@ -141,7 +147,10 @@ class TrialRunner:
             record = read_record(attempt_file(logs), AttemptRecord)
             if record.submission is not None:
                 self._submission = (logs / record.submission).read_bytes()
-        except (InvalidData, OSError):
+        except (InvalidData, OSError) as error:
+            origin = error.__cause__ if isinstance(error, InvalidData) else error
+            if isinstance(origin, OSError) and origin.errno not in _LOST:
+                raise origin from error  # it may be read another time: nothing is paid for twice
             return None
         return record
 

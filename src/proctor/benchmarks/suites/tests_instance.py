@@ -10,7 +10,7 @@ from typing import Final
 
 from proctor.benchmarks.suites.format import TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
-from proctor.core.environment import Environment, EnvironmentRequirement, get_tree, missing_in, required_program
+from proctor.core.environment import Environment, EnvironmentRequirement, get_tree, missing_in
 from proctor.core.errors import LimitReached
 from proctor.core.trees import read_entry
 from proctor.grading import (
@@ -22,14 +22,14 @@ from proctor.grading import (
     TestFormat,
     TestPlan,
     TestRun,
+    bare_program,
     over_limit,
+    plan_requirements,
     program_patterns,
     restore_protected,
 )
 
 SETUP_SECONDS: Final = 600.0
-_PYTHON: Final = "python3"
-_PYTEST: Final = EnvironmentRequirement(name="pytest for its python3", command=(_PYTHON, "-I", "-c", "import pytest"))
 
 
 class TestsInstance(Instance):
@@ -77,22 +77,16 @@ class TestsInstance(Instance):
         return tuple(dict.fromkeys((*super().environment_requirements, *self._test_programs)))
 
     @property
-    def _test_programs(self) -> Iterator[EnvironmentRequirement]:
-        """What the tests, or the preparations for them, are started with; what the workspace may bring is left out."""
-        tests = self.file.eval
-        if tests.setup:
-            yield from _bare_program(tests.setup[0])
-        elif tests.format in REPORTER_FORMATS:
-            yield required_program(_PYTHON)
-            brought = [self.repo, *filter(None, [self.hidden])]
-            if (
-                tests.format == "pytest"
-                and "PYTHONPATH" not in tests.variables
-                and not any((tree / name).exists() for tree in brought for name in ("pytest", "pytest.py"))
-            ):
-                yield _PYTEST
-        elif "PATH" not in tests.variables:
-            yield from _bare_program(tests.command)
+    def _test_programs(self) -> tuple[EnvironmentRequirement, ...]:
+        """What the tests, or the preparations for them, are started with, but for what the tree brings."""
+        setup = self.file.eval.setup
+        if setup:
+            return bare_program(setup[0])  # it may bring the others
+        brings_pytest = any(
+            (tree / name).exists() for tree in (self.repo, self.hidden) if tree for name in ("pytest", "pytest.py")
+        )
+        plan = self._plan()
+        return tuple(one for one in plan_requirements(plan) if not brings_pytest or one.command[0] != plan.python)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Fields that depend on each other, and folders that must be there."""
@@ -172,12 +166,6 @@ class TestsInstance(Instance):
                     log=done.stdout + done.stderr,
                 )
         return None
-
-
-def _bare_program(command: Sequence[str]) -> Iterator[EnvironmentRequirement]:
-    """The program of a command, where it is looked for on the PATH."""
-    if "/" not in command[0]:
-        yield required_program(command[0])
 
 
 async def _check_requirements(environment: Environment, requirements: Sequence[EnvironmentRequirement]) -> None:

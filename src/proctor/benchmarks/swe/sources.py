@@ -102,9 +102,10 @@ class SweSource(BenchmarkSource, Generic[R]):
                 where=place,
                 details=reason_lines({row.task_id: row.problems[0] for row in bad}),
             )
-        if bad:
-            for line in reason_lines({row.task_id: row.problems[0] for row in bad}):
-                log(f"cannot be used: {line}")
+        unusable = {row.task_id: row.problems[0] for row in bad}
+        unusable |= {row.instance_id: why for row in good if (why := self._missing_data(row))}
+        for line in reason_lines(unusable):
+            log(f"cannot be used: {line}")
         rows.sort(key=lambda row: str(row.get("instance_id")))
 
         def fill(folder: Path) -> None:
