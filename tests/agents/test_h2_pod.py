@@ -125,6 +125,10 @@ class PodRun:
         self.progress.clear()
         for folder in (self.logs, self.folder / "tree"):
             shutil.rmtree(folder)
+        # What an earlier pod has left there is a part of the next one's story; a run resets the sandbox.
+        for name in ("sessions", "messages", "logs"):
+            shutil.rmtree(self.sandbox.home / name)
+            (self.sandbox.home / name).mkdir()
 
     async def output(self, command: str) -> str:
         assert self.environment is not None
@@ -298,7 +302,7 @@ async def test_a_dialog_that_h2_does_not_report_is_found_on_the_screen_and_is_no
 async def test_a_dialog_is_found_when_the_time_is_up_too(run: PodRun) -> None:
     (run.sandbox.home / "dialog").write_bytes(recorded_output("permission"))
     run.script(child=f"read -r line; {SHOW}", turn=[PROMPT, TOOL])
-    for seconds in limits(4):
+    for seconds in limits(6):
         outcome = await run.solve(run.request(wall_seconds=seconds))
         if outcome.cause is not Cause.AGENT_TIMEOUT:
             break
@@ -429,12 +433,12 @@ async def test_a_workspace_that_h2_cannot_map_is_not_tried(run: PodRun) -> None:
 
 async def test_a_pod_that_takes_too_long_is_stopped_and_what_it_left_is_kept(run: PodRun) -> None:
     run.script(turn=[PROMPT, TOOL, WORK, {"run": "sleep 600"}, STOP])
-    for seconds in limits(3):
+    for seconds in limits(6):
         outcome = await run.solve(run.request(wall_seconds=seconds))
         assert outcome.cause is Cause.AGENT_TIMEOUT
         assert f"was not done after {seconds:g} s" in outcome.detail
         assert await survivors(run) == ""
-        if await run.result() == "done":
+        if await run.result() == "done" and any("running: concierge" in what for what in run.progress):
             break
         await run.again()
     assert await run.result() == "done"

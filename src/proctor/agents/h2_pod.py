@@ -344,7 +344,7 @@ class _PodAttempt:
                 return dialog
             if late:
                 self._keep_screens(await self._read_screens(unsure))
-                waited = f"the pod was not done after {now - self._started_at:.0f} s and was stopped"
+                waited = f"the pod was not done after {self._request.wall_seconds:g} s and was stopped"
                 return PodAssessment(status=PodStatus.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
             if waiting := agents_with_unsubmitted_message(pod, self._timeouts):
                 self._agents = await self._environment.press_enter(self._agents, waiting, self._clock)
