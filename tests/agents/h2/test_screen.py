@@ -14,7 +14,9 @@ DIALOGS = {
     "imports": "Allow external CLAUDE.md file imports?",
     "mcp-server": "New MCP server found in this project",
     "permission": "Do you want to proceed?",
+    "question": "Which colour?",
     "trust": "Is this a project you created or one you trust?",
+    "write": "Do you want to create new.txt?",
 }
 # A prompt that waits, an answer that looks like a dialog, a command that takes its time.
 OTHERS = ("prompt", "answer", "command")
@@ -42,6 +44,7 @@ def test_a_dialog_of_claude_code_is_recognised(name: str, question: str) -> None
         assert dialog is not None, screen
         assert question in dialog
         assert "normal >" not in dialog
+        assert "Claude Code v" not in dialog, "only what stands below the line"
 
 
 @pytest.mark.parametrize("name", OTHERS)

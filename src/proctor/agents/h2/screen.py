@@ -16,8 +16,8 @@ _LARGEST: Final = 1 << 20
 _QUIET_SECONDS: Final = 0.3
 _POINTER: Final = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 _RULE: Final = re.compile(r"[╭╰├ ]*[─━]{10,}")
-# The option that Enter would choose. The pointer of the prompt, in which messages are typed, is not indented.
-_CHOSEN: Final = re.compile(rf"[ │]+{_POINTER} *\S")
+# The option that Enter would choose.
+_CHOSEN: Final = re.compile(rf"[ │]*{_POINTER} *\S")
 _KEYS: Final = re.compile(r"\b(?:Enter|Esc) to (?:confirm|select|submit|continue|cancel|exit)\b", re.IGNORECASE)
 # What stands below the prompt: the permission mode, or a hint.
 _FOOTER: Final = re.compile(r" *(?:[⏵⏸]|\? for shortcuts)")
@@ -104,8 +104,14 @@ def find_dialog(screen: str) -> str | None:
     rules = [number for number, row in enumerate(rows) if _RULE.match(row)]
     if any(rows[above + 1].startswith(_POINTER) for above in rules[:-1]):
         return None
-    below = lines_of("\n".join(rows[rules[-1] + 1 :] if rules else rows))
-    is_footer = bool(below) and _FOOTER.match(below[0]) is not None
-    options = any(_CHOSEN.match(row) for row in rows) and any(_KEYS.search(row) for row in rows)
-    is_dialog = len(below) >= _LEAST_LINES and not is_footer if rules else options
-    return " / ".join(below) if is_dialog else None
+    chosen = max((number for number, row in enumerate(rows) if _CHOSEN.match(row)), default=None)
+    if chosen is not None and any(_KEYS.search(row) for row in rows[chosen:]):
+        # A list of options may have lines of its own below it.
+        rules = [number for number in rules if number < chosen]
+        least = 1
+    elif rules:
+        least = _LEAST_LINES
+    else:
+        return None
+    text = lines_of("\n".join(rows[rules[-1] + 1 :] if rules else rows))
+    return " / ".join(text) if len(text) >= least and not _FOOTER.match(text[0]) else None
