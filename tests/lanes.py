@@ -12,6 +12,7 @@ _AGENTS = (
     "gateway/test_claude_code.py",
     "report/trajectories/test_real_claude_code.py",
     "report/viewer/test_chromium.py",
+    "sandboxes/test_questions.py",
 )
 _FOR_CONTAINERS = {"need_docker", "need_machines", "own_base"}
 _CONTAINER_FIXTURES = {"docker", "evo", "feature", "pro", "swe_python", "verified"}

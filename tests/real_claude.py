@@ -13,3 +13,8 @@ def claude_program() -> str:
     if program is None or not program.is_file():
         pytest.skip("Claude Code is not installed: pip install claude-agent-sdk")
     return str(program)
+
+
+# The ids of the newest generation, in the modes and with the questions of which Claude Code differs from older ones.
+TODAYS_OPUS = "claude-opus-5-5"
+TODAYS_SONNET = "claude-sonnet-5-5"

@@ -22,6 +22,7 @@ class CommonOptions(TypedDict, total=False):
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
         max_cost: What the whole run, or the whole sweep, may cost.
         h2_program: For pods: the program h2, where it is not found by itself.
+        pod_start_timeout: With --mode h2: the time that all agents of a pod have to start.
         program: Claude Code, where it is not found by itself; for the agent `command`, what to show in the
             environment.
         own_login: Let the agent's own login through, instead of adding a key.
@@ -35,6 +36,7 @@ class CommonOptions(TypedDict, total=False):
     image_disk: int | str | None
     max_cost: float | None
     h2_program: str | None
+    pod_start_timeout: float
     program: Path | str | None
     own_login: bool
     auth_from: str | None

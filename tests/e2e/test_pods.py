@@ -10,10 +10,12 @@ import pytest
 from cli_world import CliWorld
 from long_proof import scaled
 from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
+from proctor.core.agent import MODEL_ALIASES
 from proctor.core.result import Tokens
 from proctor.environments import local_unavailable_reason
 from proctor.gateway import Prices
 from proctor.gateway.prices import Usage
+from real_claude import TODAYS_OPUS
 
 MODEL = "claude-sonnet-4-5"
 PATIENT = 240.0
@@ -232,6 +234,61 @@ async def test_an_h2_of_another_time_is_named_before_anything_is_paid(
     assert done.code == 12
     assert f"h2 {version} is {word}" in done.stderr
     assert list(cli_world.results.rglob("*.json")) == []
+
+
+async def test_the_time_that_a_pod_has_to_start_is_an_option(cli_world: CliWorld, programs: Mapping[str, Path]) -> None:
+    preset = write_preset(cli_world.folder, ready_seconds=None)
+    script = cli_world.folder / "nothing.yaml"
+    script.write_text("default: [{text: nothing}]\n")
+    more = ("--preset", preset, "--model", f"script:{script}", "--limit", 1, "--retries", 0, "--pod-start-timeout", 1.5)
+    done = await cli_world.start(*pod_run(programs, "toy", *more)).wait(PATIENT)
+    assert done.code == 12
+    assert "it is still starting 1.5 s after its launch (--pod-start-timeout)" in done.stderr
+    (result,) = cli_world.store().results()
+    assert [str(attempt.cause) for attempt in result.attempts] == ["environment_failed"]
+
+
+SCRIPTED: dict[str, tuple[tuple[object, ...], str]] = {
+    "by default": (
+        ("--preset", "opus"),
+        "the script plays claude-sonnet-4-5 and is priced as that; to play the preset's opus, give --var model=opus",
+    ),
+    "of the preset": (("--var", "model=opus"), f"the script plays {MODEL_ALIASES['opus']} and is priced as that"),
+    "of today": (
+        ("--var", f"model={TODAYS_OPUS}"),
+        f"the script plays {TODAYS_OPUS} and is priced as that; to play the preset's opus, give --var model=opus",
+    ),
+    "without a price": (
+        ("--var", "model=mine-1"),
+        "the script plays mine-1, of which no price is known; to play the preset's opus, give --var model=opus",
+    ),
+    "of roles": (
+        ("--pod-template", "./solo.yaml"),
+        "the script plays the models of the pod's roles, and each is priced as itself",
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "sentence"), SCRIPTED.values(), ids=SCRIPTED.keys())
+async def test_it_is_said_which_model_a_script_plays(
+    cli_world: CliWorld, programs: Mapping[str, Path], words: tuple[object, ...], sentence: str
+) -> None:
+    (cli_world.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
+    (cli_world.folder / "solo.yaml").write_text("agents:\n  - name: concierge\n    role: concierge\n")
+    done = await cli_world.run(*pod_run(programs, "toy", "--model", "script:nothing.yaml", "--dry-run", *words))
+    assert done.code == 0, done.stderr
+    assert done.stderr == f"{sentence}\n"
+
+
+async def test_nothing_is_said_about_models_where_a_preset_has_none(cli_world: CliWorld) -> None:
+    (cli_world.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")
+    dry = ("bench", "run", "toy", "--agent", "command", "--agent-command", "true", "--dry-run")
+    done = await cli_world.run(*dry, "--model", "script:nothing.yaml")
+    assert (done.code, done.stderr) == (0, "")
+    done = await cli_world.run(*dry, "--model", "script:nothing.yaml", "--preset", "opus")
+    assert "claude-sonnet-4-5 and is priced as that; the preset's opus is the model of pods" in done.stderr
+    done = await cli_world.run(*dry, "--model", "script:nothing.yaml", "--pod-start-timeout", 100)
+    assert (done.code, "--pod-start-timeout is for pods" in done.stderr) == (2, True)
 
 
 async def test_pods_are_asked_for_by_mode(cli_world: CliWorld) -> None:

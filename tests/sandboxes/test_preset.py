@@ -72,6 +72,15 @@ def test_permissions_are_forced_only_where_no_person_watches(folder: Path) -> No
         assert settings(preset)["permissions"]["deny"] == ["AskUserQuestion", "ExitPlanMode"]
 
 
+def test_no_agent_is_left_to_the_permission_mode_that_its_program_starts_in(folder: Path) -> None:
+    assert settings(load_preset("hooks", folder=folder))["permissions"]["defaultMode"] == "default"
+    for name in ("haiku", "opus"):
+        preset = load_preset(name, folder=folder)
+        assert settings(preset)["permissions"]["defaultMode"] == "bypassPermissions"
+        roles = [yaml.safe_load(file.content) for path, file in preset.files.items() if path.startswith("roles/")]
+        assert {role["claude_permission_mode"] for role in roles} == {"bypassPermissions"}
+
+
 def test_the_roles_and_their_models(folder: Path) -> None:
     def roles(name: str, model: str | None) -> dict[str, str]:
         preset = load_preset(name, folder=folder)
@@ -168,6 +177,7 @@ def test_the_sentence_names_the_presets_there_are(folder: Path) -> None:
         ("", {"sandbox.json": "{}"}, "must not bring this file"),
         ("", {"claude-config/default/.credentials.json": "{}"}, "must not bring this file"),
         ("", {"claude-config/default/.claude.json": "["}, "not valid JSON"),
+        ("", {"claude-config/other/settings.json": "[]"}, "not a JSON object"),
     ],
 )
 def test_a_broken_preset_is_refused(folder: Path, toml: str, files: dict[str, str], sentence: str) -> None:

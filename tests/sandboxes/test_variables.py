@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from proctor.sandboxes.questions import VARIABLES
 from proctor.sandboxes.variables import sandbox_variables
 
 HOME = Path("/boxes/b1")
@@ -15,6 +16,7 @@ def test_what_is_set() -> None:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
         "PROCTOR_SANDBOX": "b1",
+        **VARIABLES,
     }
 
 

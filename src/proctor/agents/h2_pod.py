@@ -5,7 +5,7 @@ import itertools
 import math
 import time
 import zipfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -24,10 +24,12 @@ from proctor.agents.h2.pod_state import (
     PodState,
     PodStatus,
     PodTimeouts,
+    agents_to_look_at,
     agents_with_unsubmitted_message,
     assess,
+    dialog_failure,
 )
-from proctor.agents.h2.screen import screen_of
+from proctor.agents.h2.screen import find_dialog, lines_of, screen_of
 from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
@@ -48,11 +50,16 @@ from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
 from proctor.sandboxes.layout import MARKER
+from proctor.sandboxes.questions import VARIABLES as UNATTENDED
 
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"
 _ACCOUNT: Final = ("claude-config", "default", ".claude.json")
 _POLLS_PER_STATUS_QUERY: Final = 5
+_DIALOG_STAYS_SECONDS: Final = 1.0
+_SHOWN_LINES: Final = 12
+# What would be booked as the agents' failure.
+_AGENT_FAILURES: Final = frozenset({Cause.AGENT_CRASHED, Cause.AGENT_TIMEOUT})
 # What an interactive Claude Code does with a model while it waits for its user: nobody reads it, and an Enter could be
 # taken for its confirmation.
 _NO_SUGGESTIONS: Final = {"CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION": "0", "CLAUDE_CODE_ENABLE_AWAY_SUMMARY": "0"}
@@ -72,7 +79,7 @@ class H2Pod(Agent):
 
     Args:
         setup: `program` is Claude Code, `h2_program` is h2; `pod_template` and `pod_variables` say what the pod is.
-        timeouts: how long what is waited for.
+        timeouts: how long what is waited for; the start of the pod as long as the setup says.
     """
 
     name = "h2_pod"
@@ -81,7 +88,7 @@ class H2Pod(Agent):
     def __init__(self, setup: AgentSetup | None = None, *, timeouts: PodTimeouts | None = None) -> None:
         super().__init__(setup)
         check_env(self._setup.agent_options.env)
-        self._timeouts = PodTimeouts() if timeouts is None else timeouts
+        self._timeouts = timeouts or PodTimeouts(ready=self._setup.pod_start_timeout)
 
     def versions(self) -> dict[str, str]:
         """The versions of h2 and of Claude Code on this machine."""
@@ -179,6 +186,7 @@ class H2Pod(Agent):
             **_NO_SUGGESTIONS,
             **self._setup.agent_options.env,
             **PINNED,
+            **UNATTENDED,
             **adapter.variables(home),
         }
         host = urlsplit(model_url).hostname or ""
@@ -251,7 +259,7 @@ class _PodAttempt:
             return Cause.MISSING_PROGRAM, _FAULTS.get(fault, fault)
         self._prepared = True
         try:
-            self._launched = await self._environment.launch(template, values)
+            self._launched = await self._environment.launch(template, values, seconds=self._timeouts.ready)
             lead = adapter.lead_of(self._launched)
             now = self._clock()
             self._agents = {
@@ -321,10 +329,22 @@ class _PodAttempt:
                 )
             pod = state()
             assessment, now = assess(pod, self._timeouts), pod.now
+            late = now >= self._deadline
+            if assessment.status is PodStatus.READY:
+                # What is typed at a dialog answers it.
+                return await self._find_dialog(list(self._agents)) or assessment
             if assessment.status is not PodStatus.WAITING:
                 return assessment
-            if now >= self._deadline:
-                waited = f"the pod was not done after {now - self._started_at:.0f} s and was stopped"
+            unsure = (
+                [name for name, agent in self._agents.items() if agent.activity is not AgentActivity.IDLE]
+                if late
+                else agents_to_look_at(pod, self._timeouts)
+            )
+            if (dialog := await self._find_dialog(unsure)) is not None:
+                return dialog
+            if late:
+                self._keep_screens(await self._read_screens(unsure))
+                waited = f"the pod was not done after {self._request.wall_seconds:g} s and was stopped"
                 return PodAssessment(status=PodStatus.FAILED, cause=Cause.AGENT_TIMEOUT, detail=waited)
             if waiting := agents_with_unsubmitted_message(pod, self._timeouts):
                 self._agents = await self._environment.press_enter(self._agents, waiting, self._clock)
@@ -332,20 +352,45 @@ class _PodAttempt:
             await asyncio.sleep(min(self._timeouts.poll, max(0.05, self._deadline - now)))
         raise AssertionError("the loop ends with a decision")
 
+    async def _find_dialog(self, names: Sequence[str]) -> PodAssessment | None:
+        """The decision on a pod of which one of these agents waits at a dialog; None when none does."""
+        screens = await self._read_screens(names)
+        suspects = [name for name, screen in screens.items() if find_dialog(screen) is not None]
+        if suspects:
+            # Hooks answer some dialogs: only one that stays is nobody's.
+            await asyncio.sleep(_DIALOG_STAYS_SECONDS)
+            screens = await self._read_screens(suspects)
+        for name in suspects:
+            if find_dialog(screens[name]) is not None:
+                return dialog_failure(name, screens[name])
+        return None
+
+    async def _read_screens(self, names: Sequence[str]) -> dict[str, str]:
+        screens = await asyncio.gather(*(asyncio.to_thread(screen_of, self._sandbox, name) for name in names))
+        at = self._clock()
+        for name in names:
+            self._agents[name] = msgspec.structs.replace(self._agents[name], screen_read_at=at)
+        path = self._request.model_path
+        redacted = [screen.replace(path, "/[redacted]") if path else screen for screen in screens]
+        return dict(zip(names, redacted, strict=True))
+
+    def _keep_screens(self, screens: Mapping[str, str]) -> None:
+        for name, screen in screens.items():
+            Path(self._request.logs, f"screen-{name}.txt").write_text(screen + "\n", encoding="utf-8")
+
     async def _with_screen(self, assessment: PodAssessment) -> CauseAndDetail:
+        """A decision with what is on the screen of the agent that it is about, which is kept, too."""
         if assessment.agent is None:
             return assessment.cause, assessment.detail
-        screen = await asyncio.to_thread(screen_of, self._sandbox, assessment.agent)
-        if self._request.model_path:
-            screen = screen.replace(self._request.model_path, "/[redacted]")
+        screen = assessment.screen or (await self._read_screens([assessment.agent]))[assessment.agent]
         if not screen:
             return assessment.cause, assessment.detail
-        file = Path(self._request.logs, f"screen-{assessment.agent}.txt")
-        file.write_text(screen + "\n", encoding="utf-8")  # noqa: ASYNC240 - a few lines
-        return (
-            assessment.cause,
-            f"{assessment.detail}; on its screen: {truncate_line(' / '.join(screen.splitlines()), 400)}",
-        )
+        self._keep_screens({assessment.agent: screen})
+        dialog = find_dialog(screen)
+        if dialog is not None and assessment.cause in _AGENT_FAILURES:
+            assessment = dialog_failure(assessment.agent, screen)
+        shown = truncate_line(dialog or " / ".join(lines_of(screen)[-_SHOWN_LINES:]), 400)
+        return assessment.cause, f"{assessment.detail}; on its screen: {shown}"
 
     async def _listening_agents(self) -> list[str]:
         """Who is running of a pod that could not be launched as a whole."""

@@ -112,7 +112,7 @@ def shell(name: str) -> NoReturn:
     from proctor.sandboxes.shells import shell_command, user_shell  # noqa: PLC0415 - only this command needs it
 
     sandbox = _store().get(name)
-    arguments, variables = shell_command(user_shell(os.environ), sandbox.variables())
+    arguments, variables = shell_command(user_shell(os.environ), sandbox.enter())
     log(f"sandbox {name} at {sandbox.home}; `exit` leaves it")
     _exec_command(arguments, variables)
 
@@ -130,7 +130,7 @@ def exec_(name: str, arguments: tuple[str, ...]) -> NoReturn:
     if not words:
         raise UsageError("exec needs a command", fix="as in: proctor sandbox exec b1 -- h2 list")
     sandbox = _store().get(name)
-    _exec_command(list(words), sandbox.variables())
+    _exec_command(list(words), sandbox.enter(words))
 
 
 def _store() -> Sandboxes:

@@ -23,6 +23,7 @@ ProgressCallback = Callable[[str], None]
 PROGRAM_VERSION_KEY: Final = "program"
 KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 """What an agent without a login of its own sends as its key. The gateway replaces it."""
+DEFAULT_POD_START_SECONDS: Final = 90.0
 # Fixed here, so that a short name means the same for every agent's program.
 MODEL_ALIASES: Final = {
     "fable": "claude-fable-5",
@@ -95,6 +96,7 @@ class AgentSetup(Record):
         h2_program: h2, where it is not found by itself.
         pod_template: for a pod of agents, a template's name in the sandbox's preset, or a file.
         pod_variables: the values of that template's variables.
+        pod_start_timeout: the seconds that all agents of a pod have to start.
     """
 
     program: str | None = None
@@ -106,6 +108,7 @@ class AgentSetup(Record):
     h2_program: str | None = None
     pod_template: str | None = None
     pod_variables: dict[str, str] = field(default_factory=dict)
+    pod_start_timeout: float = DEFAULT_POD_START_SECONDS
 
 
 class Agent(ABC):

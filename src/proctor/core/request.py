@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import field, structs
 
+from proctor.core.agent import DEFAULT_POD_START_SECONDS
 from proctor.core.agent_options import AgentOptions
 from proctor.core.environment import DEFAULT_DISK_MB, DEFAULT_MEMORY_MB, DEFAULT_PROCESSES, Limits, Network
 from proctor.core.options import Scope, Use, option
@@ -282,6 +283,15 @@ class RunRequest(TaskRequest):
             use=Use.POD,
         ),
     ] = None
+    pod_start_timeout: Annotated[
+        float,
+        option(
+            "With --mode h2: the time that all agents of a pod have to start.",
+            "SECONDS",
+            scope=SESSION,
+            use=Use.POD,
+        ),
+    ] = DEFAULT_POD_START_SECONDS
     program: Annotated[
         str | None,
         option(

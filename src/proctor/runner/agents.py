@@ -32,6 +32,7 @@ def agent_factory(agent: AgentSource, config: RunConfig, benchmark: Benchmark) -
         h2_program=config.h2_program,
         pod_template=config.pod_template,
         pod_variables=config.variables,
+        pod_start_timeout=config.pod_start_timeout,
     )
     if agent.needs_oracle:
         return lambda task: agent(msgspec.structs.replace(setup, oracle=_oracle(benchmark, task)))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 import proctor
-from proctor.core.agent import PROGRAM_VERSION_KEY
+from proctor.agents.h2.template import MODEL
+from proctor.core.agent import MODEL_ALIASES, PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
@@ -36,6 +37,7 @@ from proctor.runner.request import (
 )
 from proctor.runner.sandbox_pool import POD_VERSION_KEY, SandboxPool, resolve_pod
 from proctor.runner.scratch import socket_folder
+from proctor.sandboxes.preset import load_preset, user_presets
 
 if TYPE_CHECKING:
     from proctor.environments.docker import PullProgress
@@ -108,6 +110,34 @@ def _check_model(request: RunRequest, agent: AgentSource) -> None:
             )
     elif request.network is Network.NONE and agent.needs_model:
         raise UsageError(f"the agent {request.agent} cannot reach a model without network", fix="use --network model")
+
+
+def describe_scripted_model(config: RunConfig, choice: ModelChoice | None) -> str | None:
+    """Which model a script plays, where the preset names one of its own: its agents request it, and it is priced.
+
+    Raises:
+        UsageError: the preset or the pod template cannot be read.
+        InvalidData: the table of prices is broken.
+    """
+    if choice is None or choice.kind != "script":
+        return None
+    own = load_preset(config.preset, folder=user_presets()).model
+    if own is None:
+        return None
+    if config.mode is not Mode.H2:
+        return f"the script plays {_priced(choice.model, config)}; the preset's {own} is the model of pods"
+    template, _ = resolve_pod(config.pod_template, config.preset, config.variables)
+    if MODEL not in template.declared:
+        return "the script plays the models of the pod's roles, and each is priced as itself"
+    given = config.variables.get(MODEL, choice.model)
+    model = MODEL_ALIASES.get(given, given)
+    other = "" if model == MODEL_ALIASES.get(own, own) else f"; to play the preset's {own}, give --var {MODEL}={own}"
+    return f"the script plays {_priced(model, config)}{other}"
+
+
+def _priced(model: str, config: RunConfig) -> str:
+    known = load_prices(config.prices).has_price(model)
+    return f"{model} and is priced as that" if known else f"{model}, of which no price is known"
 
 
 def check_access(

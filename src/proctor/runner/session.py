@@ -47,6 +47,7 @@ from proctor.runner.preflight import (
     check_runnable,
     check_valid,
     configure,
+    describe_scripted_model,
     make_provider,
     missing_requirements,
 )
@@ -258,6 +259,9 @@ async def _plan_new(
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
+    for note in dict.fromkeys(describe_scripted_model(run.config, run.model) for run in runs.values()):
+        if note is not None:
+            hooks.log(note)
     config = next(iter(runs.values())).config
     session = _open_session(benchmark, provider, access, config, hooks)
     await _find_missing(session, config, tasks, {task.id for task in tasks}, hooks)

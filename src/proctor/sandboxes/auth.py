@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.trees import read_regular_file
-from proctor.sandboxes.credentials import ACCOUNT, TOKENS
+from proctor.sandboxes.credentials import TOKENS
+from proctor.sandboxes.layout import ACCOUNT
 
 _PROFILE: Final = ("claude-config", "default")
 _KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from proctor.core.errors import UsageError
 from proctor.core.user_files import parse_json, read_limited
-from proctor.sandboxes.layout import config_directory
+from proctor.sandboxes.layout import ACCOUNT, config_directory
 
-ACCOUNT: Final = ".claude.json"
 TOKENS: Final = ".credentials.json"
 # Which files hold them, in every profile under these directories: h2 lets a sandbox have more profiles than one.
 _CREDENTIAL_FILES: Final = (("claude-config", ACCOUNT), ("claude-config", TOKENS), ("codex-config", "auth.json"))

@@ -16,6 +16,7 @@ from proctor.core.errors import UsageError
 ROOT_VARIABLE: Final = "PROCTOR_SANDBOXES"
 MANIFEST: Final = "sandbox.json"
 MARKER: Final = ".h2-dir.txt"
+ACCOUNT: Final = ".claude.json"
 LONGEST_NAME: Final = 63
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")

@@ -19,8 +19,9 @@ from typing import Any, Final
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.user_files import parse_document, parse_toml, read_user_bytes
-from proctor.sandboxes.credentials import ACCOUNT, parse_json_object
-from proctor.sandboxes.layout import MANIFEST, MARKER
+from proctor.sandboxes.credentials import parse_json_object
+from proctor.sandboxes.layout import ACCOUNT, MANIFEST, MARKER
+from proctor.sandboxes.questions import SETTINGS_PATH, answer_settings
 
 BUILT_IN: Final = Path(__file__).with_name("presets")
 DEFAULT_PRESET: Final = "hooks"
@@ -79,11 +80,15 @@ class Preset(Record):
         return model
 
     def render(self, model: str | None) -> dict[str, PresetFile]:
-        """The files with the model filled in."""
+        """The files with the model filled in, and settings with which Claude Code asks nothing at its start."""
         value = (model or "").encode()
+        rendered = {path: file.content.replace(PLACEHOLDER, value) for path, file in self.files.items()}
         return {
-            path: PresetFile(content=file.content.replace(PLACEHOLDER, value), executable=file.executable)
-            for path, file in self.files.items()
+            path: PresetFile(
+                content=answer_settings(content) if SETTINGS_PATH.fullmatch(path) else content,
+                executable=self.files[path].executable,
+            )
+            for path, content in rendered.items()
         }
 
 
@@ -119,6 +124,9 @@ def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
     seed = files.pop(SEED, None)
     if seed is not None:
         parse_json_object(seed.content, place / SEED)
+    for path, file in files.items():
+        if SETTINGS_PATH.fullmatch(path):
+            parse_json_object(file.content, place / path)
     own = Preset(
         name=place.name,
         path=str(place) if by_path else None,

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from proctor.core.errors import InvalidData
+from proctor.core.files import write_atomic
 from proctor.core.record import Record, from_json, to_json
 from proctor.core.trees import is_directory, read_regular_file
 from proctor.sandboxes.auth import AuthState
-from proctor.sandboxes.layout import MANIFEST, MARKER
+from proctor.sandboxes.layout import ACCOUNT, MANIFEST, MARKER, config_directory
 from proctor.sandboxes.preset import Preset
+from proctor.sandboxes.questions import answered_account, folders_in
+from proctor.sandboxes.staging import StagingArea
 from proctor.sandboxes.variables import sandbox_variables
 
 _DIRECTORIES: Final = (
@@ -29,6 +32,7 @@ _DIRECTORIES: Final = (
     "worktrees",
 )
 _MARK: Final = b"Made by Proctor.\n"
+_LOCK_SECONDS: Final = 60.0
 
 
 class SandboxManifest(Record):
@@ -65,6 +69,22 @@ class Sandbox(Record):
         """The environment of a command that runs in this sandbox, made from `environ`."""
         return sandbox_variables(self.home, environ)
 
+    def enter(
+        self, command: Sequence[str] = (), *, cwd: Path | None = None, environ: Mapping[str, str] = os.environ
+    ) -> dict[str, str]:
+        """The same, once all is answered that Claude Code would ask where this command runs.
+
+        Raises:
+            RetryableError: another command works on the sandbox.
+        """
+        folders = folders_in(command, cwd or Path())
+        if answered_account(self.home, environ, folders) is not None:
+            with StagingArea(self.home.parent).lock(self.name, wait_seconds=_LOCK_SECONDS):
+                account = answered_account(self.home, environ, folders)
+                if account is not None:
+                    write_atomic(config_directory(self.home) / ACCOUNT, account, mode=0o600)
+        return self.variables(environ)
+
     def run(
         self,
         command: Sequence[str],
@@ -85,7 +105,7 @@ class Sandbox(Record):
             variables: set for this command beside the sandbox's own.
             check: raise `subprocess.CalledProcessError` if it fails.
         """
-        environ = self.variables({**os.environ, **(variables or {})})
+        environ = self.enter(command, cwd=cwd, environ={**os.environ, **(variables or {})})
         return subprocess.run(
             list(command),
             input=stdin,

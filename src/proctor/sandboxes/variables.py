@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.sandboxes.layout import config_directory, h2_root
+from proctor.sandboxes.questions import VARIABLES
 
 SANDBOX_VARIABLE: Final = "PROCTOR_SANDBOX"
 
@@ -42,7 +43,9 @@ def sandbox_variables(home: Path, environ: Mapping[str, str]) -> dict[str, str]:
     no_proxy = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     # Agents report to h2 on the loopback; a proxy would swallow that. Programs disagree on which spelling they read.
     hosts = ",".join(dict.fromkeys([*(host for host in no_proxy.split(",") if host), *_LOOPBACK]))
-    return variables | {
+    return {
+        **variables,
+        **VARIABLES,
         "H2_DIR": str(home),
         "H2_ROOT_DIR": str(h2_root(home)),
         "CLAUDE_CONFIG_DIR": str(config_directory(home)),

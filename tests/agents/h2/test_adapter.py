@@ -1,5 +1,9 @@
 """What h2 prints and writes is read, and what it is given is written."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from proctor.agents.h2 import adapter
@@ -112,3 +116,28 @@ def test_claude_code_is_made_to_trust_and_forgets_nothing() -> None:
     assert b'"theme": "dark"' in once
     assert ("k" * 20).encode() in once
     assert ("k" * 21).encode() not in once
+
+
+MODES: dict[str, tuple[list[str], list[str]]] = {
+    "none": (["--resume", "x"], ["--permission-mode", "bypassPermissions"]),
+    "the role's": (["--permission-mode", "plan"], []),
+    "in one word": (["--permission-mode=plan"], []),
+    "only in an instruction": (
+        ["--append-system-prompt", "Say --permission-mode plan"],
+        ["--permission-mode", "bypassPermissions"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "added"), MODES.values(), ids=MODES.keys())
+def test_every_agent_of_a_pod_has_the_permission_mode_of_its_role_or_that_of_baseline(
+    tmp_path: Path, given: list[str], added: list[str]
+) -> None:
+    claude = tmp_path / "claude"
+    claude.write_text('#!/bin/sh\nprintf "%s\\n" "$ANTHROPIC_BASE_URL" "$@"\n')
+    claude.chmod(0o755)
+    environ = {"PATH": os.environ["PATH"], "PROCTOR_CLAUDE": str(claude), "PROCTOR_MODEL_URL": "u", "H2_ACTOR": "a1"}
+    command = ["sh", "-c", adapter.CLAUDE_SCRIPT, "claude", *given]
+    done = subprocess.run(command, env={**environ, "given": "1"}, capture_output=True, text=True, check=True)
+    ours = ["--setting-sources", "user", "--strict-mcp-config"]
+    assert done.stdout.splitlines() == ["u/a/a1", *ours, *added, *given]

@@ -13,6 +13,7 @@ from proctor.agents.h2.pod_state import (
     PodState,
     PodStatus,
     PodTimeouts,
+    agents_to_look_at,
     agents_with_unsubmitted_message,
     apply_event,
     assess,
@@ -71,11 +72,11 @@ ENDED = {
     "silent": (but(OTHER, unresponsive_since=NOW - TIMEOUTS.unresponsive), Cause.ENVIRONMENT_FAILED),
     "blocked": (
         but(OTHER, activity=AgentActivity.AWAITING_USER, activity_since=NOW - TIMEOUTS.blocked),
-        Cause.AGENT_CRASHED,
+        Cause.ENVIRONMENT_FAILED,
     ),
     "asking": (
         but(OTHER, activity=AgentActivity.AWAITING_PERMISSION, activity_since=NOW - TIMEOUTS.permission),
-        Cause.AGENT_CRASHED,
+        Cause.ENVIRONMENT_FAILED,
     ),
     "limited": (
         but(
@@ -199,3 +200,24 @@ def test_a_pod_is_never_done_in_the_middle_of_a_turn(events: list[PodEvent]) -> 
         assert seen.prompts > 0
         assert not seen.turn_open
         assert seen.activity is AgentActivity.IDLE
+
+
+LONG_AGO = NOW - TIMEOUTS.dialog
+LOOKED_AT = {
+    "in a tool call": but(OTHER, activity=AgentActivity.WORKING, last_event_at=LONG_AGO),
+    "starting": but(OTHER, activity=AgentActivity.STARTING, last_event_at=LONG_AGO),
+    "waiting for a user": but(OTHER, activity=AgentActivity.AWAITING_USER, last_event_at=LONG_AGO),
+}
+NOT_LOOKED_AT = {
+    "idle": but(OTHER, last_event_at=LONG_AGO),
+    "working": but(OTHER, activity=AgentActivity.WORKING, last_event_at=LONG_AGO + 1),
+    "looked at": but(OTHER, activity=AgentActivity.WORKING, last_event_at=LONG_AGO, screen_read_at=LONG_AGO + 1),
+    "at a hook's decision": but(OTHER, activity=AgentActivity.AWAITING_PERMISSION, last_event_at=LONG_AGO),
+}
+
+
+def test_the_screen_of_an_agent_that_is_silent_and_not_idle_is_looked_at() -> None:
+    for coder in LOOKED_AT.values():
+        assert agents_to_look_at(pod(DONE, coder), TIMEOUTS) == ["coder"]
+    for coder in NOT_LOOKED_AT.values():
+        assert agents_to_look_at(pod(DONE, coder), TIMEOUTS) == []

@@ -20,7 +20,7 @@ OK = 200
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", action="store_true")
-    for name in ("session-id", "append-system-prompt", "model", "setting-sources"):
+    for name in ("session-id", "append-system-prompt", "model", "setting-sources", "permission-mode"):
         parser.add_argument(f"--{name}", default="")
     parser.add_argument("--add-dir", action="append")
     parser.add_argument("--strict-mcp-config", action="store_true")

@@ -183,6 +183,7 @@ def _launch(h2: Path, launch: Launch) -> None:
         "harness_session_id": identity,
         "command": role.get("agent_harness_command") if harness == "generic" else "claude",
         "model": role.get("agent_model") or "",
+        "claude_permission_mode": role.get("claude_permission_mode") or "",
         "cwd": str(cwd),
         "instructions": role.get("instructions") or "",
         "additional_dirs": role.get("additional_dirs") or [],

@@ -32,6 +32,8 @@ def child_command(metadata: dict[str, Any], scenario: Scenario) -> list[str]:
         words = ["claude", "--session-id", metadata["session_id"]]
         words += ["--append-system-prompt", metadata["instructions"]] if metadata["instructions"] else []
         words += ["--model", metadata["model"]] if metadata["model"] else []
+        mode = metadata["claude_permission_mode"]
+        words += ["--permission-mode", mode] if mode else []
         return words + [word for folder in metadata["additional_dirs"] for word in ("--add-dir", folder)]
     deaf = "trap '' TERM HUP; " if scenario.ignore_term else ""
     # Each grandchild leaves the child's session, as a development server does that an agent puts into the background.

@@ -15,6 +15,7 @@ from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind, Sent
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import first_line
 from proctor.core.record import Record
+from proctor.sandboxes.questions import approve_key
 
 OLDEST: Final = (0, 3)
 NEWEST: Final = (0, 3)
@@ -30,10 +31,16 @@ _SENT: Final = re.compile(r"(\d+(?:\.\d+)?)\S* (\S+) (\S+)")
 _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
 
 # h2 starts `claude`, and all agents of a pod with the same environment. This gives each its own way to the model, and
-# keeps the settings and servers of the task's repository out, as in baseline mode.
+# keeps the settings and servers of the task's repository out, as in baseline mode. So does it with the permission mode:
+# an agent whose role names none, or that h2 has restarted, gets that of baseline mode.
 CLAUDE_SCRIPT: Final = """\
 #!/bin/sh
 export ANTHROPIC_BASE_URL="$PROCTOR_MODEL_URL/a/$H2_ACTOR"
+given=
+for word in "$@"; do
+  case $word in --permission-mode | --permission-mode=*) given=1 ;; esac
+done
+[ -n "$given" ] || set -- --permission-mode bypassPermissions "$@"
 exec "$PROCTOR_CLAUDE" --setting-sources user --strict-mcp-config "$@"
 """
 # Writes down who sends to whom, which h2 does not; everything else is h2's own.
@@ -348,7 +355,5 @@ def trust_workspace(account: bytes | None, workdir: str, key: str) -> bytes:
     projects = document.setdefault("projects", {})
     trusted = {"hasCompletedProjectOnboarding": True, "hasTrustDialogAccepted": True}
     projects[workdir] = {**projects.get(workdir, {}), **trusted}
-    approved = document.setdefault("customApiKeyResponses", {}).setdefault("approved", [])
-    if key[-20:] not in approved:
-        approved.append(key[-20:])
+    approve_key(document, key)
     return json.dumps(document, indent=2).encode() + b"\n"

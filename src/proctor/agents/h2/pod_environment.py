@@ -125,15 +125,18 @@ class PodEnvironment:
             return ""
         return rest.strip() or "no_shell"
 
-    async def launch(self, template: str, given: Mapping[str, str]) -> tuple[adapter.LaunchedAgent, ...]:
-        """Launch the pod; its agents.
+    async def launch(
+        self, template: str, given: Mapping[str, str], *, seconds: float
+    ) -> tuple[adapter.LaunchedAgent, ...]:
+        """Launch the pod; its agents. The daemons have `seconds` to start, and never less than h2 itself waits.
 
         Raises:
             InfrastructureError: h2 says that it cannot; some of its agents may be running.
         """
-        done = await self._run_in_home(adapter.launch_command(template, given), timeout=_LAUNCH_SECONDS)
+        limit = max(_LAUNCH_SECONDS, seconds)
+        done = await self._run_in_home(adapter.launch_command(template, given), timeout=limit)
         if done.timed_out:
-            raise InfrastructureError(f"h2 did not launch the pod in {_LAUNCH_SECONDS:.0f} s")
+            raise InfrastructureError(f"h2 did not launch the pod in {limit:.0f} s")
         if done.exit_code != 0:
             logs = await self._read_frames(adapter.DAEMON_LOGS_SCRIPT)
             details = "; ".join(

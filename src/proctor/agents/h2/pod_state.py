@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind
+from proctor.core.agent import DEFAULT_POD_START_SECONDS
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 
@@ -27,6 +28,7 @@ class PodTimeouts(Record):
         delivery: for a sign that an agent has got a message; `nudge`: until Enter is pressed for it once more.
         blocked: where a user would have to decide.
         permission: for a decision on a permission, which hooks make.
+        dialog: without any event of an agent that is not idle, until its screen is read: a dialog may wait there.
         confirmed_error: for a limit, a refused login or a provider error that h2 is sure about; `possible_error`: for
             one that may pass.
         status: for one reply of an agent's daemon, which first runs a git that may be slow.
@@ -35,7 +37,7 @@ class PodTimeouts(Record):
     """
 
     poll: float = 2.0
-    ready: float = 90.0
+    ready: float = DEFAULT_POD_START_SECONDS
     prompt: float = 60.0
     quiet: float = 15.0
     open_turn: float = 300.0
@@ -43,6 +45,7 @@ class PodTimeouts(Record):
     nudge: float = 5.0
     blocked: float = 10.0
     permission: float = 90.0
+    dialog: float = 10.0
     confirmed_error: float = 10.0
     possible_error: float = 120.0
     status: float = 15.0
@@ -63,6 +66,7 @@ class PodAgentState(Record):
         unread_since: since when there has been a message to it, without any event after it.
         messages: how many were sent to it.
         nudged_at: when Enter was last pressed for it.
+        screen_read_at: when its screen was last read.
         exit_code: of its program, which has ended; h2 itself may still report "idle".
         dead_since: since when its daemon has had no socket.
         unresponsive_since: since when its daemon has not replied to queries.
@@ -79,6 +83,7 @@ class PodAgentState(Record):
     unread_since: float | None = None
     messages: int = 0
     nudged_at: float = 0.0
+    screen_read_at: float = 0.0
     exit_code: int | None = None
     dead_since: float | None = None
     unresponsive_since: float | None = None
@@ -115,12 +120,14 @@ class PodAssessment(Record):
 
     Attributes:
         agent: the one that it is about, whose screen may show more.
+        screen: what was on that screen, where it was read already.
     """
 
     status: PodStatus
     cause: Cause | None = None
     detail: str = ""
     agent: str | None = None
+    screen: str = ""
 
 
 WAITING: Final = PodAssessment(status=PodStatus.WAITING)
@@ -183,6 +190,28 @@ def agents_with_unsubmitted_message(pod: PodState, timeouts: PodTimeouts) -> lis
     return waiting
 
 
+def agents_to_look_at(pod: PodState, timeouts: PodTimeouts) -> list[str]:
+    """The agents on whose screens a dialog may wait: h2 reports nothing of most dialogs.
+
+    An agent that runs a long command looks the same from outside; only its screen shows the difference. What h2 knows
+    to wait for a permission has a time limit of its own.
+    """
+    at_rest = {AgentActivity.IDLE, AgentActivity.EXITED, AgentActivity.AWAITING_PERMISSION}
+    return [
+        agent.name
+        for agent in pod.agents
+        if agent.activity not in at_rest and pod.now - max(agent.last_event_at, agent.screen_read_at) >= timeouts.dialog
+    ]
+
+
+def dialog_failure(agent: str, screen: str) -> PodAssessment:
+    """The decision on a pod of which an agent waits at a dialog: nobody is there to answer it."""
+    detail = f"{agent}: a dialog waits for a person"
+    return PodAssessment(
+        status=PodStatus.FAILED, cause=Cause.ENVIRONMENT_FAILED, detail=detail, agent=agent, screen=screen
+    )
+
+
 def _find_failure(pod: PodState, timeouts: PodTimeouts) -> PodAssessment | None:
     """Failures that do not pass. The activity that h2 reports does not count here: for a dead agent it is idle."""
     started = pod.sent_at is not None
@@ -209,9 +238,9 @@ def _agent_failure(pod: PodState, agent: PodAgentState, timeouts: PodTimeouts) -
     message = f": {agent.error_text}" if agent.error_text else ""
     match agent.activity:
         case AgentActivity.AWAITING_USER if lasted >= timeouts.blocked:
-            return _failed(Cause.AGENT_CRASHED, agent, "it waits for a user to permit what it wants to do")
+            return _failed(Cause.ENVIRONMENT_FAILED, agent, "it waits for a user to permit what it wants to do")
         case AgentActivity.AWAITING_PERMISSION if lasted >= timeouts.permission:
-            return _failed(Cause.AGENT_CRASHED, agent, "nothing decides on the permission that it asks for")
+            return _failed(Cause.ENVIRONMENT_FAILED, agent, "nothing decides on the permission that it asks for")
         case AgentActivity.RATE_LIMITED if lasted >= (
             timeouts.confirmed_error if agent.error_text else timeouts.possible_error
         ):
@@ -229,11 +258,9 @@ def _assess_start(pod: PodState, timeouts: PodTimeouts) -> PodAssessment:
         return PodAssessment(status=PodStatus.READY)
     if pod.now - pod.launched_at < timeouts.ready:
         return WAITING
-    return _failed(
-        Cause.ENVIRONMENT_FAILED,
-        late[0],
-        f"it is still {late[0].activity.value.replace('_', ' ')} {timeouts.ready:.0f} s after its launch",
-    )
+    activity = late[0].activity.value.replace("_", " ")
+    waited = f"it is still {activity} {timeouts.ready:g} s after its launch (--pod-start-timeout)"
+    return _failed(Cause.ENVIRONMENT_FAILED, late[0], waited)
 
 
 def _assess_running(pod: PodState, sent_at: float, timeouts: PodTimeouts) -> PodAssessment:
