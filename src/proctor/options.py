@@ -27,7 +27,8 @@ class CommonOptions(TypedDict, total=False):
         own_login: Let the agent's own login through, instead of adding a key.
         auth_from: With --own-login: where the login is. [default: ~/.h2/claude-config/default]
         retries: How often to retry after an error that was not the agent's.
-        prices: A JSON or YAML file of prices, beside those that come with Proctor.
+        prices: A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or
+            `litellm` for the table of the installed package.
     """
 
     results: Path | None
@@ -39,7 +40,7 @@ class CommonOptions(TypedDict, total=False):
     own_login: bool
     auth_from: str | None
     retries: int
-    prices: Path | str | None
+    prices: str | None
 
 
 class ResumeOptions(CommonOptions, total=False):

@@ -297,10 +297,11 @@ class RunRequest(TaskRequest):
     prices: Annotated[
         str | None,
         option(
-            "A JSON or YAML file of prices, beside those that come with Proctor.",
-            "FILE",
+            "A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or "
+            "`litellm` for the table of the installed package.",
+            "FILE|litellm",
             scope=SESSION,
-            kind="path",
+            kind="name_or_path",
             env="PROCTOR_PRICES",
         ),
     ] = None

@@ -27,6 +27,7 @@ from proctor.gateway import (
 )
 from proctor.gateway.backend import Backend
 from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.litellm_prices import PACKAGE, installed_table
 from proctor.gateway.providers import KEY_VARIABLES
 from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
@@ -212,7 +213,9 @@ def load_prices(file: str | None) -> Prices:
         UsageError: the file cannot be read.
         InvalidData: it is no table of prices.
     """
-    return Prices.load() if file is None else Prices.load(Path(file))
+    if file is None:
+        return Prices.load()
+    return Prices.load(installed_table().path if file == PACKAGE else Path(file))
 
 
 def prices_version(file: str) -> str:
@@ -223,8 +226,9 @@ def prices_version(file: str) -> str:
         InvalidData: it is no table of prices.
     """
     load_prices(file)
-    path = Path(file)
-    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    table = installed_table() if file == PACKAGE else None
+    path, name = (Path(file), Path(file).name) if table is None else (table.path, f"litellm {table.version}")
+    return f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
 
 
 def check_priced(choice: ModelChoice, request: RunRequest, prices: Prices) -> None:
