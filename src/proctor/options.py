@@ -22,7 +22,7 @@ class CommonOptions(TypedDict, total=False):
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
         max_cost: What the whole run, or the whole sweep, may cost.
         h2_program: For pods: the program h2, where it is not found by itself.
-        program: Claude Code, where it is not found by itself; for the agent `command`, what to show in the
+        program: The agent's program, where it is not found by itself; for `command`, what to show in the
             environment.
         own_login: Let the agent's own login through, instead of adding a key.
         auth_from: With --own-login: where the login is. [default: ~/.h2/claude-config/default]
@@ -98,7 +98,8 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
 
     Attributes:
         mode: One agent, or a pod of agents that h2 runs.
-        agent: claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
+        agent: claude_code, codex, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2:
+            h2_pod]
         command: With --agent command: what to run in the environment, in words as a shell reads them.
         system_prompt: Replaces the system prompt of the agent's program.
         append_system_prompt: Is added to the system prompt of the agent's program.

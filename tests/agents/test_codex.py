@@ -12,12 +12,13 @@ from aiohttp import web
 
 from gateway_lab import QUICK, World, provider, world
 from plain_environment import PlainEnvironment
-from proctor.agents.codex import Codex, CodexReader, find_codex
+from proctor.agents.codex import Codex, CodexReader
 from proctor.core.agent import AgentOutcome, AgentRequest, AgentSetup
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.programs import find_codex
 from proctor.core.result import Tokens
 from proctor.gateway import ProviderAuth, ReplayBackend, ScriptBackend, Secret, Upstream, load_recording, parse_script
 from proctor.gateway.backend import Backend

@@ -11,7 +11,7 @@ from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, Progre
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_program, resolve_program
+from proctor.core.programs import find_codex, resolve_program
 from proctor.core.result import ModelUsage, Tokens
 
 REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
@@ -30,6 +30,7 @@ class Codex(ProgramAgent):
     title = "Codex"
     remedy = REMEDY
     dialects = ("responses",)
+    scripted_model = "gpt-5.5"
     foreign_variables = ("CODEX_*", "OPENAI_*")
     folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
 
@@ -60,7 +61,7 @@ class Codex(ProgramAgent):
             lines["model"] = request.model
         if options.append_system_prompt is not None:
             lines["developer_instructions"] = options.append_system_prompt
-        sections = {
+        sections: dict[str, dict[str, Any]] = {
             "analytics": {"enabled": False},
             f"model_providers.{_PROVIDER}": {
                 "name": _PROVIDER,
@@ -171,11 +172,6 @@ class CodexReader(ProgramReader):
         return ProgramReport(
             finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
         )
-
-
-def find_codex() -> ProgramLocation | None:
-    """Codex, from CODEX_BIN or PATH."""
-    return find_program("codex", variable="CODEX_BIN")
 
 
 def _native_program(found: Path) -> Path | None:

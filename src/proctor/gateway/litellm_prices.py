@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.gateway.price_table import LongPrompt, ModelPrice, PriceFile, Rates, TierRates
@@ -87,16 +89,19 @@ def _model_price(entry: Mapping[str, Any]) -> ModelPrice | None:
     for tier in {found[1] for key in entry if (found := _TIER.fullmatch(key))}:
         rates = _rates(entry, f"_{tier}", usual)
         if rates is not None:
-            tiers[tier] = TierRates(**rates, long_prompt=_long_prompt(entry, rates, f"_{tier}"))
+            long_prompt = _long_prompt(entry, rates, f"_{tier}")
+            tiers[tier] = msgspec.structs.replace(msgspec.convert(rates, TierRates), long_prompt=long_prompt)
     search = entry.get("search_context_cost_per_query")
     per_search = _number(search.get("search_context_size_medium")) if isinstance(search, dict) else None
-    return ModelPrice(**usual, long_prompt=_long_prompt(entry, usual), tiers=tiers, web_search_usd=per_search)
+    price = msgspec.convert(usual, ModelPrice)
+    long_prompt = _long_prompt(entry, usual)
+    return msgspec.structs.replace(price, long_prompt=long_prompt, tiers=tiers, web_search_usd=per_search)
 
 
 def _long_prompt(entry: Mapping[str, Any], usual: Mapping[str, float], tier: str = "") -> LongPrompt | None:
     limits = sorted(int(found[1]) for key in entry if (found := _LONG.fullmatch(key)))
     rates = _rates(entry, f"_above_{limits[0]}k_tokens{tier}", usual) if limits else None
-    return None if rates is None else LongPrompt(**rates, above_tokens=limits[0] * 1000)
+    return None if rates is None else msgspec.convert({**rates, "above_tokens": limits[0] * 1000}, LongPrompt)
 
 
 def _rates(

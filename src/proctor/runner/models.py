@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from proctor.core.agent import MODEL_ALIASES
+from proctor.core.agent import MODEL_ALIASES, Agent
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
@@ -40,7 +40,7 @@ _PROVIDER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 # A response that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
 # The model that an agent requests, where a script or a recording responds.
-SCRIPTED_MODEL: Final = "claude-sonnet-4-5"
+SCRIPTED_MODEL: Final = Agent.scripted_model
 
 
 class ModelChoice(Record):
@@ -188,6 +188,12 @@ def parse_model(text: str, providers: Collection[str] = ()) -> ModelChoice:
     if separator and rest and name in providers:
         return ModelChoice(kind="provider", model=rest, provider=name)
     return ModelChoice(kind="provider", model=MODEL_ALIASES.get(text, text))
+
+
+def requested_model(choice: ModelChoice, agent: Agent | type[Agent]) -> str:
+    """The model that the agent asks for: without a provider, one that its program knows."""
+    is_scripted = choice.kind != "provider" and choice.model == SCRIPTED_MODEL
+    return agent.scripted_model if is_scripted else choice.model
 
 
 def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelAccess:

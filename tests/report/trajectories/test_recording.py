@@ -3,9 +3,12 @@ from pathlib import Path
 
 import pytest
 
+from dialect_lab import NAMES, send
+from gateway_lab import world
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
 from proctor.core.trajectory import Lane
+from proctor.gateway import ScriptBackend, parse_script
 from proctor.report.trajectories import read_trajectory
 from recorded import REMINDER, record_pod, record_single
 
@@ -98,3 +101,78 @@ def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "cassette.jsonl").write_text("{}\n")
     with pytest.raises(InvalidData, match="line 1"):
         read_trajectory(tmp_path, task_id="t", agent="a")
+
+
+def _conversation(name: str, looks: int) -> dict[str, object]:
+    """A conversation in which the model has looked so many times, in the words of a dialect."""
+    match name:
+        case "messages":
+            said = [
+                item
+                for n in range(looks)
+                for item in (
+                    {
+                        "role": "assistant",
+                        "content": [{"type": "tool_use", "id": f"t{n}", "name": "bash", "input": {}}],
+                    },
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "tool_result", "tool_use_id": f"toolu_script_00000{n + 1}", "content": f"out {n}"}
+                        ],
+                    },
+                )
+            ]
+            return {"messages": [{"role": "user", "content": "Fix it."}, *said]}
+        case "chat":
+            said = [
+                item
+                for n in range(looks)
+                for item in (
+                    {"role": "assistant", "tool_calls": []},
+                    {"role": "tool", "tool_call_id": f"call_script_00000{n + 1}", "content": f"out {n}"},
+                )
+            ]
+            system = {"role": "system", "content": "Be terse."}
+            return {"messages": [system, {"role": "user", "content": "Fix it."}, *said]}
+        case "responses":
+            said = [
+                {"type": "function_call_output", "call_id": f"call_script_00000{n + 1}", "output": f"out {n}"}
+                for n in range(looks)
+            ]
+            return {
+                "input": [{"role": "developer", "content": "Be terse."}, {"role": "user", "content": "Fix it."}, *said]
+            }
+        case _:
+            said = [
+                item
+                for n in range(looks)
+                for item in (
+                    {"role": "model", "parts": [{"functionCall": {"name": "bash", "args": {}}}]},
+                    {
+                        "role": "user",
+                        "parts": [{"functionResponse": {"name": "bash", "response": {"output": f"out {n}"}}}],
+                    },
+                )
+            ]
+            return {"contents": [{"role": "user", "parts": [{"text": "Fix it."}]}, *said]}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_every_dialect_becomes_the_same_steps(name: str, stream: bool, tmp_path: Path) -> None:
+    looks = {"thinking": "Hm.", "text": "I look.", "tools": [{"bash": {"command": "ls"}}], "repeat": 2}
+    backend = ScriptBackend(parse_script({"default": [looks, {"text": "Done."}]}))
+    async with world(backend, recording=tmp_path / "cassette.jsonl") as lab:
+        for turn in range(3):
+            await send(lab, name, stream=stream, **_conversation(name, turn))
+    trajectory = read_trajectory(tmp_path, task_id="t1", agent="codex")
+    assert trajectory is not None
+    assert [(step.source, step.text, step.thinking) for step in trajectory.steps] == [
+        ("user", "Fix it.", ""),
+        ("agent", "I look.", "Hm."),
+        ("agent", "I look.", "Hm."),
+        ("agent", "Done.", ""),
+    ]
+    calls = [(call.name, call.arguments, call.output) for step in trajectory.steps for call in step.calls]
+    assert calls == [("bash", {"command": "ls"}, "out 0"), ("bash", {"command": "ls"}, "out 1")]

@@ -16,8 +16,11 @@ from proctor.gateway.dialects.base import (
     Route,
     ScriptedMessage,
     TextPath,
+    call_block,
     is_retryable_status,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -183,6 +186,26 @@ class ChatDialect(Dialect):
     def item_text(self, item: Any) -> str:
         """The text in a message."""
         return openai.content_text(item.get("content")) if isinstance(item, dict) else ""
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its text, its thoughts and its calls; or what a tool has returned."""
+        if not isinstance(item, dict):
+            return []
+        if item.get("role") == "tool":
+            return [result_block(item.get("tool_call_id"), self.item_text(item))]
+        thought = item.get("reasoning_content") or item.get("reasoning")
+        blocks = [{"type": "thinking", "thinking": thought}] if isinstance(thought, str) and thought else []
+        blocks += text_block(self.item_text(item))
+        for call in item.get("tool_calls") or ():
+            called = call.get("function") or call.get("custom") or {}
+            blocks.append(
+                call_block(call.get("id"), called.get("name"), called.get("arguments") or called.get("input"))
+            )
+        return blocks
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The message of the only choice."""
+        return [choice.get("message") for choice in message.get("choices") or ()][:1]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's."""

@@ -16,8 +16,11 @@ from proctor.gateway.dialects.base import (
     Route,
     ScriptedMessage,
     TextPath,
+    call_block,
     is_retryable_status,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -190,6 +193,29 @@ class GeminiDialect(Dialect):
         parts = item.get("parts") if isinstance(item, dict) else None
         texts = [_part_text(part) for part in parts or () if isinstance(part, dict)] if isinstance(parts, list) else []
         return "\n".join(text for text in texts if text)
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its texts, thoughts and calls, and what functions have returned."""
+        parts = item.get("parts") if isinstance(item, dict) else None
+        blocks: list[dict[str, Any]] = []
+        for part in parts if isinstance(parts, list) else ():
+            if not isinstance(part, dict):
+                continue
+            called, returned = part.get("functionCall"), part.get("functionResponse")
+            if isinstance(called, dict):
+                blocks.append(call_block(called.get("id"), called.get("name"), called.get("args")))
+            elif isinstance(returned, dict):
+                blocks.append(result_block(returned.get("id"), _part_text(part)))
+            elif part.get("thought"):
+                blocks.append({"type": "thinking", "thinking": part.get("text") or ""})
+            else:
+                blocks += text_block(_part_text(part))
+        return blocks
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The content of the only candidate."""
+        whole = self.message_from_events(message) if isinstance(message, list) else message
+        return [candidate.get("content") for candidate in whole.get("candidates") or ()][:1]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the model's."""

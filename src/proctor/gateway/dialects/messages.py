@@ -141,6 +141,17 @@ class MessagesDialect(Dialect):
         """The text in a message, tool results included."""
         return content_text(item.get("content")) if isinstance(item, dict) else ""
 
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its content."""
+        content = item.get("content") if isinstance(item, dict) else None
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The message itself."""
+        return [message]
+
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's."""
         return isinstance(item, dict) and item.get("role") == "assistant"

@@ -15,7 +15,10 @@ from proctor.gateway.dialects.base import (
     ScriptedMessage,
     ScriptedTool,
     TextPath,
+    call_block,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -184,6 +187,25 @@ class ResponsesDialect(Dialect):
         if isinstance(output, dict):
             output = output.get("content") or output.get("output")
         return openai.content_text(item.get("content")) or openai.content_text(output)
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """A message's text, a thought's summary, a call, or what a tool has returned."""
+        if not isinstance(item, dict):
+            return []
+        kind = str(item.get("type"))
+        if kind == "reasoning":
+            thought = openai.content_text(item.get("summary")) or openai.content_text(item.get("content"))
+            return [{"type": "thinking", "thinking": thought}] if thought else []
+        if kind.endswith("_call_output"):
+            return [result_block(item.get("call_id"), self.item_text(item))]
+        if kind.endswith("_call"):
+            arguments = item.get("arguments") or item.get("input") or item.get("action") or {}
+            return [call_block(item.get("call_id") or item.get("id"), item.get("name") or kind, arguments)]
+        return text_block(self.item_text(item))
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The items of its output."""
+        return list(message.get("output") or ())
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's message, a call or a thought."""
