@@ -165,6 +165,13 @@ def test_its_package_is_mounted_read_only_and_its_version_is_known() -> None:
         agent.prepare_spec(EnvironmentSpec(network=Network.NONE), request)
 
 
+def test_what_it_cannot_be_given_is_refused_before_anything_is_run() -> None:
+    with pytest.raises(UsageError, match="Proctor sets OPENAI_API_KEY for Codex by itself"):
+        Codex(AgentSetup(agent_options=AgentOptions(env={"OPENAI_API_KEY": "dummy"})))
+    with pytest.raises(UsageError, match="cannot be limited to some of its tools"):
+        Codex(AgentSetup(agent_options=AgentOptions(allowed_tools=("shell",))))
+
+
 def test_a_launcher_without_its_program_is_refused(tmp_path: Path) -> None:
     launcher = tmp_path / "codex"
     launcher.write_text("#!/bin/sh\n")

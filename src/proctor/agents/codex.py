@@ -15,7 +15,7 @@ from proctor.core.programs import find_codex, resolve_program
 from proctor.core.result import ModelUsage, Tokens
 
 REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
-_KEY_VARIABLE: Final = "PROCTOR_MODEL_KEY"
+_KEY_VARIABLE: Final = "CODEX_GATEWAY_KEY"
 _PROVIDER: Final = "proctor"
 _INSTRUCTIONS: Final = "instructions.md"
 # Where npm puts the program of each platform, seen from a folder above the launcher.
@@ -32,6 +32,7 @@ class Codex(ProgramAgent):
     dialects = ("responses",)
     scripted_model = "gpt-5.5"
     foreign_variables = ("CODEX_*", "OPENAI_*")
+    reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
     folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
@@ -98,7 +99,7 @@ class Codex(ProgramAgent):
         return CodexReader(on_progress, model)
 
 
-class _Usage(msgspec.Struct):
+class _CodexUsage(msgspec.Struct):
     input_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
@@ -106,24 +107,24 @@ class _Usage(msgspec.Struct):
     reasoning_output_tokens: int = 0
 
 
-class _Error(msgspec.Struct):
+class _CodexError(msgspec.Struct):
     message: str = ""
 
 
-class _Item(msgspec.Struct):
+class _CodexItem(msgspec.Struct):
     type: str = ""
     text: str = ""
     command: Any = None
 
 
-class _Event(msgspec.Struct):
+class _CodexEvent(msgspec.Struct):
     type: str = ""
-    item: _Item | None = None
-    usage: _Usage | None = None
-    error: _Error | None = None
+    item: _CodexItem | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexError | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_CodexEvent)
 
 
 class CodexReader(ProgramReader):
@@ -135,7 +136,7 @@ class CodexReader(ProgramReader):
         self._error = ""
         self._text = ""
         self._steps = 0
-        self._usage: _Usage | None = None
+        self._usage: _CodexUsage | None = None
 
     def handle_line(self, line: bytes) -> None:
         """Read one event."""
@@ -154,7 +155,7 @@ class CodexReader(ProgramReader):
             case "turn.completed":
                 self._finished, self._usage = True, event.usage
             case "turn.failed":
-                self._error = (event.error or _Error()).message or "its turn failed"
+                self._error = (event.error or _CodexError()).message or "its turn failed"
 
     def report(self) -> ProgramReport:
         """What it has reported; its usage leaves its sub-agents out."""

@@ -15,7 +15,7 @@ import msgspec
 
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
 from proctor.agents.supervisor import ProcessExit, Supervisor
-from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -34,21 +34,19 @@ _FAULTS: Final = {
     "cannot_run": "the agent's program does not run in the environment",
 }
 
-# Arguments: the gateway's host, the patterns of variables that an image may not set, the variables that name a folder
-# below the program's own, as NAME=FOLDER, the number of files; the program; then the program's arguments.
+# Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
+# variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
 _LAUNCH: Final = r"""
-host=$1 foreign=$2 folders=$3 files=$4 program=$5
-shift 5
+host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
+shift 6
 fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
 for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
   for pattern in $foreign; do
     case "$name" in
-      PROCTOR_*) ;;
-      $pattern) case " $PROCTOR_OWN " in *" $name "*) ;; *) unset "$name" ;; esac ;;
+      $pattern) case " $own " in *" $name "*) ;; *) unset "$name" ;; esac ;;
     esac
   done
 done
-unset PROCTOR_OWN
 state=$(mktemp -d "${TMPDIR:-/tmp}/proctor-agent.XXXXXX") || fault state
 [ -w "${HOME:-/nonexistent}" ] || export HOME="$state"
 for pair in $folders; do
@@ -57,9 +55,9 @@ for pair in $folders; do
 done
 number=0
 while [ "$number" -lt "$files" ]; do
-  eval "path=\$PROCTOR_FILE_${number}_PATH text=\$PROCTOR_FILE_${number}_TEXT"
+  eval "path=\$AGENT_FILE_${number}_PATH text=\$AGENT_FILE_${number}_TEXT"
   mkdir -p "$(dirname "$state/$path")" && printf %s "$text" >"$state/$path" || fault state
-  unset "PROCTOR_FILE_${number}_PATH" "PROCTOR_FILE_${number}_TEXT"
+  unset "AGENT_FILE_${number}_PATH" "AGENT_FILE_${number}_TEXT"
   number=$((number + 1))
 done
 SHELL=$(command -v bash) || fault no_bash
@@ -132,6 +130,7 @@ class ProgramAgent(Agent):
         title: the program's name in messages.
         remedy: how to get it.
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
+        reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
         folders: variables that name folders of the program's own, made anew for each attempt.
 
     Args:
@@ -141,10 +140,19 @@ class ProgramAgent(Agent):
     title: ClassVar[str]
     remedy: ClassVar[str]
     foreign_variables: ClassVar[tuple[str, ...]] = ()
+    reserved_variables: ClassVar[frozenset[str]] = frozenset()
     folders: ClassVar[Mapping[str, str]] = {}
     needs_sandbox = False
     pins_model = True
     grace_seconds: float = 5.0
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        taken = sorted(self.reserved_variables & self._setup.agent_options.env.keys())
+        if taken:
+            raise UsageError(
+                f"Proctor sets {', '.join(taken)} for {self.title} by itself", fix="leave these variables out"
+            )
 
     @abstractmethod
     def find_program(self) -> MountedProgram:
@@ -206,11 +214,11 @@ class ProgramAgent(Agent):
         url = environment.model_url + (request.model_path or "")
         files = self.files(request, environment, url)
         variables = {**self._setup.agent_options.env, **self.variables(request, url)}
-        own = {"PROCTOR_OWN": " ".join(variables), **_file_variables(files)}
         program = self.find_program()
         arguments = [
             urlsplit(environment.model_url).hostname or "",
             " ".join(self.foreign_variables),
+            " ".join(variables),
             " ".join(f"{name}={folder}" for name, folder in self.folders.items()),
             str(len(files)),
             str(program.path) if self._setup.in_place else program.path_in(self._target),
@@ -224,7 +232,7 @@ class ProgramAgent(Agent):
                 _LAUNCH,
                 arguments,
                 stdin=request.instruction.encode("utf-8", "replace"),
-                variables={**variables, **own},
+                variables={**variables, **_file_variables(files)},
                 wall_seconds=request.wall_seconds,
             )
         except asyncio.CancelledError:
@@ -272,5 +280,5 @@ def _file_variables(files: Mapping[str, str]) -> dict[str, str]:
     for number, (path, text) in enumerate(files.items()):
         if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
             raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
-        variables |= {f"PROCTOR_FILE_{number}_PATH": path, f"PROCTOR_FILE_{number}_TEXT": text}
+        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": text}
     return variables

@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,59 +104,31 @@ def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path) -> None:
         read_trajectory(tmp_path, task_id="t", agent="a")
 
 
-def _conversation(name: str, looks: int) -> dict[str, object]:
+def _asked(name: str, looks: int) -> dict[str, Any]:
     """A conversation in which the model has looked so many times, in the words of a dialect."""
+    user: dict[str, Any] = {"role": "user", "content": "Fix it."}
+    said: list[dict[str, Any]] = []
+    for number in range(looks):
+        output, call = f"out {number}", f"script_{number + 1:06}"
+        match name:
+            case "messages":
+                result = {"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": output}
+                said += [{"role": "assistant", "content": "I look."}, {"role": "user", "content": [result]}]
+            case "chat":
+                said += [{"role": "assistant"}, {"role": "tool", "tool_call_id": f"call_{call}", "content": output}]
+            case "responses":
+                said.append({"type": "function_call_output", "call_id": f"call_{call}", "output": output})
+            case _:
+                returned = {"functionResponse": {"name": "bash", "response": {"output": output}}}
+                said += [{"role": "model", "parts": []}, {"role": "user", "parts": [returned]}]
     match name:
         case "messages":
-            said = [
-                item
-                for n in range(looks)
-                for item in (
-                    {
-                        "role": "assistant",
-                        "content": [{"type": "tool_use", "id": f"t{n}", "name": "bash", "input": {}}],
-                    },
-                    {
-                        "role": "user",
-                        "content": [
-                            {"type": "tool_result", "tool_use_id": f"toolu_script_00000{n + 1}", "content": f"out {n}"}
-                        ],
-                    },
-                )
-            ]
-            return {"messages": [{"role": "user", "content": "Fix it."}, *said]}
+            return {"messages": [user, *said]}
         case "chat":
-            said = [
-                item
-                for n in range(looks)
-                for item in (
-                    {"role": "assistant", "tool_calls": []},
-                    {"role": "tool", "tool_call_id": f"call_script_00000{n + 1}", "content": f"out {n}"},
-                )
-            ]
-            system = {"role": "system", "content": "Be terse."}
-            return {"messages": [system, {"role": "user", "content": "Fix it."}, *said]}
+            return {"messages": [{"role": "system", "content": "Be terse."}, user, *said]}
         case "responses":
-            said = [
-                {"type": "function_call_output", "call_id": f"call_script_00000{n + 1}", "output": f"out {n}"}
-                for n in range(looks)
-            ]
-            return {
-                "input": [{"role": "developer", "content": "Be terse."}, {"role": "user", "content": "Fix it."}, *said]
-            }
-        case _:
-            said = [
-                item
-                for n in range(looks)
-                for item in (
-                    {"role": "model", "parts": [{"functionCall": {"name": "bash", "args": {}}}]},
-                    {
-                        "role": "user",
-                        "parts": [{"functionResponse": {"name": "bash", "response": {"output": f"out {n}"}}}],
-                    },
-                )
-            ]
-            return {"contents": [{"role": "user", "parts": [{"text": "Fix it."}]}, *said]}
+            return {"input": [{"role": "developer", "content": "Be terse."}, user, *said]}
+    return {"contents": [{"role": "user", "parts": [{"text": "Fix it."}]}, *said]}
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -165,7 +138,7 @@ async def test_every_dialect_becomes_the_same_steps(name: str, stream: bool, tmp
     backend = ScriptBackend(parse_script({"default": [looks, {"text": "Done."}]}))
     async with world(backend, recording=tmp_path / "cassette.jsonl") as lab:
         for turn in range(3):
-            await send(lab, name, stream=stream, **_conversation(name, turn))
+            await send(lab, name, stream=stream, **_asked(name, turn))
     trajectory = read_trajectory(tmp_path, task_id="t1", agent="codex")
     assert trajectory is not None
     assert [(step.source, step.text, step.thinking) for step in trajectory.steps] == [
