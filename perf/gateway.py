@@ -4,7 +4,7 @@ Three processes: a scripted provider, the gateway, and the clients (this one). T
 provider directly and through the gateway, with and without recording, in one run, so that what counts is the
 difference and the ratio, not this machine's speed.
 
-    python perf/gateway.py [--streams 1,64,512] [--seconds 10] [--body 100000]
+    python perf/gateway.py [--streams 1,64,512] [--seconds 10] [--body 100000] [--dialects messages,chat,…]
 
 A stream lasts two seconds, eight where there are 512, and 2000 events per second pass at most, about four per second
 and stream at 512.
@@ -32,9 +32,12 @@ from typing import Any
 
 import psutil
 
+from proctor.core.result import Tokens
 from proctor.gateway import Gateway, GatewaySessionSpec, RetryPolicy, Secret, Upstream
+from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.dialects.base import ScriptedMessage
 
-STAMP = re.compile(rb'"text":"(\d+) ')
+STAMP = re.compile(rb'"(?:text|content|delta)":"(\d+) ')
 FILLER = "of the quick brown fox and of the lazy dog over which it jumps"
 EVENTS_PER_SECOND = 2000
 FASTEST = 0.02
@@ -42,21 +45,50 @@ FASTEST = 0.02
 LENGTHS = (5_000, 25_000)
 
 
-def event(value: dict[str, Any]) -> bytes:
-    data = b"event: %b\ndata: %b\n\n" % (value["type"].encode(), json.dumps(value, separators=(",", ":")).encode())
+def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-USAGE = {"input_tokens": 10, "output_tokens": 1}
-START = event({"type": "message_start", "message": {"id": "m", "model": "claude-sonnet-4-5", "usage": USAGE}})
-END = event({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}})
-END += event({"type": "message_stop"}) + b"0\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+MODEL = "claude-sonnet-4-5"
+MARK = b"@TEXT@"
 
 
-def delta() -> bytes:
-    text = f"{time.monotonic_ns()} {FILLER}"
-    return event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
+class Stream:
+    """A stream of one dialect: what comes before the text, an event with a mark in its place, and what follows."""
+
+    def __init__(self, name: str) -> None:
+        dialect = DIALECTS[name]
+        said = ScriptedMessage(number=1, model=MODEL, text=MARK.decode(), tokens=Tokens(input=10, output=7))
+        events = [chunk(dialect.encode_event(event)) for event in dialect.events_from_message(dialect.render(said))]
+        place = next(index for index, event in enumerate(events) if MARK in event)
+        self.start = b"".join(events[:place])
+        # Without the framing of the chunk: the text has another length.
+        self.event = events[place].split(b"\r\n", 1)[1].removesuffix(b"\r\n")
+        self.end = b"".join(events[place + 1 :]) + b"0\r\n\r\n"
+
+    def delta(self) -> bytes:
+        return chunk(self.event.replace(MARK, b"%d %b" % (time.monotonic_ns(), FILLER.encode())))
+
+
+def request_of(name: str, body: int) -> tuple[str, bytes]:
+    """The path and the body of a request of this dialect."""
+    text = "x" * body
+    asked: dict[str, Any] = {"model": MODEL, "stream": True}
+    match name:
+        case "messages":
+            return "/v1/messages", json.dumps({**asked, "messages": [{"role": "user", "content": text}]}).encode()
+        case "chat":
+            return "/v1/chat/completions", json.dumps(
+                {**asked, "messages": [{"role": "user", "content": text}]}
+            ).encode()
+        case "responses":
+            return "/v1/responses", json.dumps({**asked, "input": [{"role": "user", "content": text}]}).encode()
+    path = f"/v1beta/models/{MODEL}:streamGenerateContent?alt=sse"
+    return path, json.dumps({"contents": [{"role": "user", "parts": [{"text": text}]}]}).encode()
+
+
+STREAMS = {name: Stream(name) for name in DIALECTS}
 
 
 class Provider(asyncio.Protocol):
@@ -79,19 +111,20 @@ class Provider(asyncio.Protocol):
             self.events = int(re.search(rb"x-events: (\d+)", head)[1])  # type: ignore[index]
             self.interval = float(re.search(rb"x-interval: ([\d.]+)", head)[1])  # type: ignore[index]
             self.need = end + 4 + int(re.search(rb"content-length: (\d+)", head)[1])  # type: ignore[index]
+            self.stream = STREAMS[re.search(rb"x-dialect: (\w+)", head)[1].decode()]  # type: ignore[index]
         if len(self.data) >= self.need:
             self.data.clear()
             self.need = -1
-            self.transport.write(HEAD + START)
+            self.transport.write(HEAD + self.stream.start)
             asyncio.get_running_loop().call_later(self.interval * random.random(), self.tick, 0)
 
     def tick(self, sent: int) -> None:
         if self.transport.is_closing():
             return
         if sent == self.events:
-            self.transport.write(END)
+            self.transport.write(self.stream.end)
             return
-        self.transport.write(delta())
+        self.transport.write(self.stream.delta())
         asyncio.get_running_loop().call_later(self.interval, self.tick, sent + 1)
 
 
@@ -163,22 +196,28 @@ class Client(asyncio.Protocol):
             self.done.set_exception(error or ConnectionError("closed"))
 
 
-def request(path: str, body: int, events: int, interval: float) -> bytes:
-    message = {"role": "user", "content": "x" * body}
-    data = json.dumps({"model": "claude-sonnet-4-5", "stream": True, "messages": [message]}).encode()
-    head = f"POST {path}/v1/messages HTTP/1.1\r\nHost: perf\r\nContent-Length: {len(data)}\r\n"
+def request(dialect: str, path: str, body: int, events: int, interval: float) -> bytes:
+    where, data = request_of(dialect, body)
+    head = f"POST {path}{where} HTTP/1.1\r\nHost: perf\r\nContent-Length: {len(data)}\r\nX-Dialect: {dialect}\r\n"
     head += f"X-Events: {events}\r\nX-Interval: {interval}\r\nContent-Type: application/json\r\n\r\n"
     return head.encode() + data
 
 
 async def load(
-    port: int, path: str, streams: int, seconds: float, body: int, *, watched: psutil.Process | None = None
+    port: int,
+    path: str,
+    streams: int,
+    seconds: float,
+    body: int,
+    *,
+    dialect: str = "messages",
+    watched: psutil.Process | None = None,
 ) -> dict[str, Any]:
     """Keep so many streams going for so long: each lasts some seconds and then asks again."""
     interval = max(FASTEST, streams / EVENTS_PER_SECOND)
     lasting = max(2.0, streams / 64)
     events = int(lasting / interval)
-    ask = request(path, body, events, interval)
+    ask = request(dialect, path, body, events, interval)
     firsts: list[float] = []
     lags: list[float] = []
     loop = asyncio.get_running_loop()
@@ -211,15 +250,16 @@ def at(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(len(values) * share))]
 
 
-def measure(streams: int, seconds: float, body: int) -> None:
+def measure(dialect: str, streams: int, seconds: float, body: int) -> None:
     with process(provider) as (port, _), tempfile.TemporaryDirectory() as folder:
         rows: list[tuple[str, dict[str, Any], int]] = []
-        rows.append(("direct", asyncio.run(load(port, "", streams, seconds, body)), 0))
+        rows.append(("direct", asyncio.run(load(port, "", streams, seconds, body, dialect=dialect)), 0))
         for name, recordings in (("gateway", None), ("gateway, recording", folder)):
             with process(gateway, port, recordings) as ((front, path), watched):
-                asyncio.run(load(front, path, 1, 1, body))
+                asyncio.run(load(front, path, 1, 1, body, dialect=dialect))
                 idle = watched.memory_info().rss
-                rows.append((name, asyncio.run(load(front, path, streams, seconds, body, watched=watched)), idle))
+                loaded = load(front, path, streams, seconds, body, dialect=dialect, watched=watched)
+                rows.append((name, asyncio.run(loaded), idle))
     direct = rows[0][1]
     for name, result, idle in rows:
         cells = []
@@ -230,7 +270,7 @@ def measure(streams: int, seconds: float, body: int) -> None:
                 cells.append(f"{value:8.2f} {added:14}")
         per_event = f"{result['cpu'] / len(result['lags']) * 1e6:5.0f}" if idle else "    -"
         memory = f"{(result['memory'] - idle) / 1024 / streams:6.0f}" if idle else "     -"
-        print(f"{streams:7} {name:19} {''.join(cells)} {per_event:>9} {memory:>10}")
+        print(f"{dialect:9} {streams:7} {name:19} {''.join(cells)} {per_event:>9} {memory:>10}")
 
 
 def growth(streams: int) -> None:
@@ -240,7 +280,7 @@ def growth(streams: int) -> None:
             with process(gateway, port, recordings) as ((front, path), watched):
                 sizes = []
                 for events in LENGTHS:
-                    ask = request(path, 1000, events, 0.0)
+                    ask = request("messages", path, 1000, events, 0.0)
                     sizes.append(asyncio.run(long_streams(front, ask, streams, watched)) / 1024 / 1024)
                 text = "   ".join(f"{n} events each: {size:.1f} MiB" for n, size in zip(LENGTHS, sizes, strict=True))
                 print(f"{name:19} {streams} streams   {text}   growth {sizes[1] - sizes[0]:+.1f} MiB")
@@ -272,13 +312,15 @@ def main() -> None:
     parser.add_argument("--streams", default="1,64,512")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--body", type=int, default=100_000)
+    parser.add_argument("--dialects", default=",".join(DIALECTS))
     options = parser.parse_args()
     print(f"body {options.body} bytes, {EVENTS_PER_SECOND} events/s in all at most; milliseconds; + added, x ratio\n")
     columns = ("request p50", "request p99", "event p50", "event p99")
     titles = "".join(f"{column:>8} {'':14}"[: 8 + 1 + 14] for column in columns)
-    print(f"{'streams':>7} {'':19} {titles} {'us/event':>9} {'KiB/stream':>10}")
-    for streams in map(int, options.streams.split(",")):
-        measure(streams, options.seconds, options.body)
+    print(f"{'dialect':9} {'streams':>7} {'':19} {titles} {'us/event':>9} {'KiB/stream':>10}")
+    for dialect in options.dialects.split(","):
+        for streams in map(int, options.streams.split(",")):
+            measure(dialect, streams, options.seconds, options.body)
     print()
     growth(16)
     one, five, _ = os.getloadavg()

@@ -17,6 +17,7 @@ from proctor.core.programs import (
     ProgramLocation,
     find_bubblewrap,
     find_claude,
+    find_codex,
     find_h2,
     find_program,
     first_line,
@@ -160,6 +161,16 @@ def check_claude() -> Check:
     )
 
 
+def check_codex() -> Check:
+    """Codex is the program of the agent of that name."""
+    return _program_check(
+        "codex",
+        find_codex(),
+        needed_for="running tasks with --agent codex",
+        remedy="npm install -g @openai/codex, or set CODEX_BIN",
+    )
+
+
 def check_h2() -> Check:
     """h2 runs pods of agents."""
     needed_for = "h2 mode: pods of agents"
@@ -240,6 +251,7 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_docker,
     check_container_limits,
     check_claude,
+    check_codex,
     check_h2,
     check_node,
     check_credentials,

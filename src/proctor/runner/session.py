@@ -36,7 +36,15 @@ from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, r
 from proctor.results.store import results_root
 from proctor.runner.agents import AgentSource, agent_factory
 from proctor.runner.machine_check import check_machine
-from proctor.runner.models import ModelAccess, ModelChoice, load_prices, make_backend, make_model_access, parse_model
+from proctor.runner.models import (
+    ModelAccess,
+    ModelChoice,
+    load_prices,
+    make_backend,
+    make_model_access,
+    parse_model,
+    requested_model,
+)
 from proctor.runner.observer import RunObserver
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.preflight import (
@@ -488,7 +496,7 @@ async def _start(
                 make_agent=agent_factory(run.agent, config, shared.benchmark),
                 scratch=ScratchPool(scratch),
                 gateway=gateway,
-                model=run.model.model if run.model else None,
+                model=requested_model(run.model, run.agent) if run.model else None,
                 model_socket=socket,
                 sandboxes=sandboxes,
                 secrets=tuple(secrets),

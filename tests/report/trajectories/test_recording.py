@@ -1,11 +1,15 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dialect_lab import NAMES, send
+from gateway_lab import world
 from proctor.core.errors import InvalidData
 from proctor.core.result import Tokens
 from proctor.core.trajectory import Lane
+from proctor.gateway import ScriptBackend, parse_script
 from proctor.report.trajectories import read_trajectory
 from recorded import REMINDER, record_pod, record_single
 
@@ -98,3 +102,50 @@ def test_an_invalid_recording_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "cassette.jsonl").write_text("{}\n")
     with pytest.raises(InvalidData, match="line 1"):
         read_trajectory(tmp_path, task_id="t", agent="a")
+
+
+def _asked(name: str, looks: int) -> dict[str, Any]:
+    """A conversation in which the model has looked so many times, in the words of a dialect."""
+    user: dict[str, Any] = {"role": "user", "content": "Fix it."}
+    said: list[dict[str, Any]] = []
+    for number in range(looks):
+        output, call = f"out {number}", f"script_{number + 1:06}"
+        match name:
+            case "messages":
+                result = {"type": "tool_result", "tool_use_id": f"toolu_{call}", "content": output}
+                said += [{"role": "assistant", "content": "I look."}, {"role": "user", "content": [result]}]
+            case "chat":
+                said += [{"role": "assistant"}, {"role": "tool", "tool_call_id": f"call_{call}", "content": output}]
+            case "responses":
+                said.append({"type": "function_call_output", "call_id": f"call_{call}", "output": output})
+            case _:
+                returned = {"functionResponse": {"name": "bash", "response": {"output": output}}}
+                said += [{"role": "model", "parts": []}, {"role": "user", "parts": [returned]}]
+    match name:
+        case "messages":
+            return {"messages": [user, *said]}
+        case "chat":
+            return {"messages": [{"role": "system", "content": "Be terse."}, user, *said]}
+        case "responses":
+            return {"input": [{"role": "developer", "content": "Be terse."}, user, *said]}
+    return {"contents": [{"role": "user", "parts": [{"text": "Fix it."}]}, *said]}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_every_dialect_becomes_the_same_steps(name: str, stream: bool, tmp_path: Path) -> None:
+    looks = {"thinking": "Hm.", "text": "I look.", "tools": [{"bash": {"command": "ls"}}], "repeat": 2}
+    backend = ScriptBackend(parse_script({"default": [looks, {"text": "Done."}]}))
+    async with world(backend, recording=tmp_path / "cassette.jsonl") as lab:
+        for turn in range(3):
+            await send(lab, name, stream=stream, **_asked(name, turn))
+    trajectory = read_trajectory(tmp_path, task_id="t1", agent="codex")
+    assert trajectory is not None
+    assert [(step.source, step.text, step.thinking) for step in trajectory.steps] == [
+        ("user", "Fix it.", ""),
+        ("agent", "I look.", "Hm."),
+        ("agent", "I look.", "Hm."),
+        ("agent", "Done.", ""),
+    ]
+    calls = [(call.name, call.arguments, call.output) for step in trajectory.steps for call in step.calls]
+    assert calls == [("bash", {"command": "ls"}, "out 0"), ("bash", {"command": "ls"}, "out 1")]

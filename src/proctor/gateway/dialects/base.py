@@ -153,6 +153,16 @@ class Dialect(ABC):
     def is_from_model(self, item: Any) -> bool:
         """Whether the model wrote this message of the conversation."""
 
+    @abstractmethod
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """What a message of a conversation consists of, in the words of the Messages API: text, thinking, tool_use and
+        tool_result; for whoever shows it.
+        """
+
+    @abstractmethod
+    def message_items(self, message: Any) -> list[Any]:
+        """What a response adds to its conversation."""
+
     def is_instruction(self, item: Any) -> bool:  # noqa: ARG002 - for subclasses
         """Whether this message of the conversation is a part of the system prompt."""
         return False
@@ -278,6 +288,24 @@ def without_keys(value: Any, keys: frozenset[str], opaque: frozenset[str] = froz
             if key not in keys and item is not None
         }
     return value
+
+
+def text_block(text: str) -> list[dict[str, Any]]:
+    """A text as blocks of the Messages API; none where it is empty."""
+    return [{"type": "text", "text": text}] if text else []
+
+
+def call_block(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    """A tool call as a block of the Messages API; arguments may come as JSON in a text."""
+    if isinstance(arguments, str):
+        decoded = decode_or_text(arguments.encode())
+        arguments = decoded if isinstance(decoded, dict) else {"input": arguments}
+    return {"type": "tool_use", "id": call_id or "", "name": name, "input": arguments or {}}
+
+
+def result_block(call_id: Any, output: str) -> dict[str, Any]:
+    """What a tool has returned, as a block of the Messages API."""
+    return {"type": "tool_result", "tool_use_id": call_id or "", "content": output}
 
 
 def pieces(text: str, size: int) -> list[str]:

@@ -16,8 +16,11 @@ from proctor.gateway.dialects.base import (
     Route,
     ScriptedMessage,
     TextPath,
+    call_block,
     is_retryable_status,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -39,33 +42,33 @@ _VOLATILE: Final = frozenset(
 )
 
 
-class _Named(msgspec.Struct):
+class _ChatNamed(msgspec.Struct):
     name: str = ""
 
 
-class _Tool(msgspec.Struct):
+class _ChatTool(msgspec.Struct):
     type: Any = None
-    function: _Named | None = None
-    custom: _Named | None = None
+    function: _ChatNamed | None = None
+    custom: _ChatNamed | None = None
 
 
-class _StreamOptions(msgspec.Struct):
+class _ChatStreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
-class _RequestBody(msgspec.Struct):
+class _ChatRequest(msgspec.Struct):
     model: str
     messages: list[Raw]
     stream: bool | None = None
-    stream_options: _StreamOptions | None = None
-    tools: list[_Tool] | None = None
-    functions: list[_Named] | None = None
+    stream_options: _ChatStreamOptions | None = None
+    tools: list[_ChatTool] | None = None
+    functions: list[_ChatNamed] | None = None
     n: int | None = None
     web_search_options: Raw = Raw()
     plugins: Raw = Raw()
 
 
-class _WireUsage(msgspec.Struct):
+class _ChatUsage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -74,23 +77,23 @@ class _WireUsage(msgspec.Struct):
     prompt_cache_hit_tokens: int | None = None
 
 
-class _Function(msgspec.Struct):
+class _ChatFunction(msgspec.Struct):
     name: str | None = None
     arguments: str | None = None
     input: str | None = None
 
 
-class _ToolCall(msgspec.Struct):
-    function: _Function | None = None
-    custom: _Function | None = None
+class _ChatToolCall(msgspec.Struct):
+    function: _ChatFunction | None = None
+    custom: _ChatFunction | None = None
 
 
-class _Delta(msgspec.Struct):
+class _ChatDelta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
-    tool_calls: list[_ToolCall] | None = None
+    tool_calls: list[_ChatToolCall] | None = None
 
     @property
     def size(self) -> int:
@@ -99,29 +102,29 @@ class _Delta(msgspec.Struct):
         return text_bytes(self.content, self.reasoning_content, self.reasoning, self.refusal, *texts)
 
 
-class _Choice(msgspec.Struct):
-    delta: _Delta | None = None
+class _ChatChoice(msgspec.Struct):
+    delta: _ChatDelta | None = None
     finish_reason: str | None = None
 
 
-class _Chunk(msgspec.Struct):
+class _ChatChunk(msgspec.Struct):
     model: str | None = None
-    choices: list[_Choice] | None = None
-    usage: _WireUsage | None = None
+    choices: list[_ChatChoice] | None = None
+    usage: _ChatUsage | None = None
     service_tier: Any = None
     error: Any = None
 
 
-class _MessageBody(msgspec.Struct):
+class _ChatBody(msgspec.Struct):
     choices: list[Raw]
     model: str | None = None
-    usage: _WireUsage | None = None
+    usage: _ChatUsage | None = None
     service_tier: Any = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_RequestBody)
-_CHUNK: Final = msgspec.json.Decoder(_Chunk)
-_BODY: Final = msgspec.json.Decoder(_MessageBody)
+_REQUEST: Final = msgspec.json.Decoder(_ChatRequest)
+_CHUNK: Final = msgspec.json.Decoder(_ChatChunk)
+_BODY: Final = msgspec.json.Decoder(_ChatBody)
 
 
 class ChatDialect(Dialect):
@@ -183,6 +186,26 @@ class ChatDialect(Dialect):
     def item_text(self, item: Any) -> str:
         """The text in a message."""
         return openai.content_text(item.get("content")) if isinstance(item, dict) else ""
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its text, its thoughts and its calls; or what a tool has returned."""
+        if not isinstance(item, dict):
+            return []
+        if item.get("role") == "tool":
+            return [result_block(item.get("tool_call_id"), self.item_text(item))]
+        thought = item.get("reasoning_content") or item.get("reasoning")
+        blocks = [{"type": "thinking", "thinking": thought}] if isinstance(thought, str) and thought else []
+        blocks += text_block(self.item_text(item))
+        for call in item.get("tool_calls") or ():
+            called = call.get("function") or call.get("custom") or {}
+            blocks.append(
+                call_block(call.get("id"), called.get("name"), called.get("arguments") or called.get("input"))
+            )
+        return blocks
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The message of the only choice."""
+        return [choice.get("message") for choice in message.get("choices") or ()][:1]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's."""
@@ -391,7 +414,7 @@ def _without_usage(payload: bytes) -> bytes:
 
 
 def _report(
-    usage: UsageAccumulator, reported: _WireUsage | None, model: str | None, service_tier: Any, *, final: bool
+    usage: UsageAccumulator, reported: _ChatUsage | None, model: str | None, service_tier: Any, *, final: bool
 ) -> None:
     if model:
         usage.model = model
@@ -417,7 +440,7 @@ def _error_text(error: Any) -> str:
     return str(error)
 
 
-def _tool_names(read: _RequestBody) -> Iterator[str]:
+def _tool_names(read: _ChatRequest) -> Iterator[str]:
     for tool in read.tools or ():
         named = tool.function or tool.custom
         yield named.name if named is not None else ""

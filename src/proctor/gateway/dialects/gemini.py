@@ -16,8 +16,11 @@ from proctor.gateway.dialects.base import (
     Route,
     ScriptedMessage,
     TextPath,
+    call_block,
     is_retryable_status,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -49,38 +52,38 @@ _VOLATILE: Final = frozenset({"thoughtSignature", "thought_signature", "id"})
 _OPAQUE: Final = frozenset({"args", "response"})
 
 
-class _GenerationConfig(msgspec.Struct, rename="camel"):
+class _GeminiGenerationConfig(msgspec.Struct, rename="camel"):
     candidate_count: int | None = None
     response_schema: Any = None
     response_json_schema: Any = None
 
 
-class _RequestBody(msgspec.Struct, rename="camel"):
+class _GeminiRequest(msgspec.Struct, rename="camel"):
     contents: Raw
     tools: Any = None
-    generation_config: _GenerationConfig | None = None
+    generation_config: _GeminiGenerationConfig | None = None
 
 
-class _Part(msgspec.Struct, rename="camel"):
+class _GeminiPart(msgspec.Struct, rename="camel"):
     text: str | None = None
     function_call: Raw = Raw()
 
 
-class _Content(msgspec.Struct):
-    parts: list[_Part] | None = None
+class _GeminiContent(msgspec.Struct):
+    parts: list[_GeminiPart] | None = None
 
 
-class _Candidate(msgspec.Struct, rename="camel"):
-    content: _Content | None = None
+class _GeminiCandidate(msgspec.Struct, rename="camel"):
+    content: _GeminiContent | None = None
     finish_reason: str | None = None
     grounding_metadata: Any = None
 
 
-class _Feedback(msgspec.Struct, rename="camel"):
+class _GeminiFeedback(msgspec.Struct, rename="camel"):
     block_reason: str | None = None
 
 
-class _WireUsage(msgspec.Struct, rename="camel"):
+class _GeminiUsage(msgspec.Struct, rename="camel"):
     prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -100,18 +103,18 @@ class _WireUsage(msgspec.Struct, rename="camel"):
         )
 
 
-class _Chunk(msgspec.Struct, rename="camel"):
-    candidates: list[_Candidate] | None = None
-    usage_metadata: _WireUsage | None = None
+class _GeminiChunk(msgspec.Struct, rename="camel"):
+    candidates: list[_GeminiCandidate] | None = None
+    usage_metadata: _GeminiUsage | None = None
     model_version: str | None = None
-    prompt_feedback: _Feedback | None = None
+    prompt_feedback: _GeminiFeedback | None = None
     error: Any = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_RequestBody)
+_REQUEST: Final = msgspec.json.Decoder(_GeminiRequest)
 _CONTENTS: Final = msgspec.json.Decoder(list[Raw])
-_CHUNK: Final = msgspec.json.Decoder(_Chunk)
-_BODY: Final = msgspec.json.Decoder(list[_Chunk] | _Chunk)
+_CHUNK: Final = msgspec.json.Decoder(_GeminiChunk)
+_BODY: Final = msgspec.json.Decoder(list[_GeminiChunk] | _GeminiChunk)
 
 
 class GeminiDialect(Dialect):
@@ -153,7 +156,7 @@ class GeminiDialect(Dialect):
             contents = [read.contents]
         tools = tuple(_tool_names(read.tools))
         client = client_info(headers, tools)
-        config = read.generation_config or _GenerationConfig()
+        config = read.generation_config or _GeminiGenerationConfig()
         routes = not tools and (config.response_schema is not None or config.response_json_schema is not None)
         return ModelCall(
             dialect=self,
@@ -190,6 +193,29 @@ class GeminiDialect(Dialect):
         parts = item.get("parts") if isinstance(item, dict) else None
         texts = [_part_text(part) for part in parts or () if isinstance(part, dict)] if isinstance(parts, list) else []
         return "\n".join(text for text in texts if text)
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its texts, thoughts and calls, and what functions have returned."""
+        parts = item.get("parts") if isinstance(item, dict) else None
+        blocks: list[dict[str, Any]] = []
+        for part in parts if isinstance(parts, list) else ():
+            if not isinstance(part, dict):
+                continue
+            called, returned = part.get("functionCall"), part.get("functionResponse")
+            if isinstance(called, dict):
+                blocks.append(call_block(called.get("id"), called.get("name"), called.get("args")))
+            elif isinstance(returned, dict):
+                blocks.append(result_block(returned.get("id"), _part_text(part)))
+            elif part.get("thought"):
+                blocks.append({"type": "thinking", "thinking": part.get("text") or ""})
+            else:
+                blocks += text_block(_part_text(part))
+        return blocks
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The content of the only candidate."""
+        whole = self.message_from_events(message) if isinstance(message, list) else message
+        return [candidate.get("content") for candidate in whole.get("candidates") or ()][:1]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the model's."""
@@ -325,7 +351,7 @@ class _GeminiEventReader(EventReader):
             return
         self.read_chunk(chunk)
 
-    def read_chunk(self, chunk: _Chunk) -> None:
+    def read_chunk(self, chunk: _GeminiChunk) -> None:
         if chunk.error is not None:
             error = chunk.error if isinstance(chunk.error, dict) else {}
             self.error = f"{error.get('status') or 'error'}: {error.get('message') or ''}"

@@ -41,18 +41,18 @@ _ERROR_KINDS: Final = {
 }
 
 
-class _Tool(msgspec.Struct):
+class _MessagesTool(msgspec.Struct):
     name: str = ""
     type: Any = None
 
 
-class _RequestBody(msgspec.Struct):
+class _MessagesRequest(msgspec.Struct):
     """The members that every request is checked for; decoding the rest would take as long again."""
 
     model: str
     messages: list[Raw]
     stream: bool | None = None
-    tools: list[_Tool] | None = None
+    tools: list[_MessagesTool] | None = None
     mcp_servers: Raw = Raw()
     speed: Any = None
     inference_geo: Any = None
@@ -75,13 +75,13 @@ class _WireEvent(msgspec.Struct):
     error: _WireError | None = None
 
 
-class _MessageBody(_WireMessage):
+class _MessagesBody(_WireMessage):
     type: str | None = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_RequestBody)
+_REQUEST: Final = msgspec.json.Decoder(_MessagesRequest)
 _EVENT: Final = msgspec.json.Decoder(_WireEvent)
-_BODY: Final = msgspec.json.Decoder(_MessageBody)
+_BODY: Final = msgspec.json.Decoder(_MessagesBody)
 
 
 class MessagesDialect(Dialect):
@@ -140,6 +140,17 @@ class MessagesDialect(Dialect):
     def item_text(self, item: Any) -> str:
         """The text in a message, tool results included."""
         return content_text(item.get("content")) if isinstance(item, dict) else ""
+
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """Its content."""
+        content = item.get("content") if isinstance(item, dict) else None
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The message itself."""
+        return [message]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's."""

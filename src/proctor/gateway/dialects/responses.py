@@ -15,7 +15,10 @@ from proctor.gateway.dialects.base import (
     ScriptedMessage,
     ScriptedTool,
     TextPath,
+    call_block,
     pieces,
+    result_block,
+    text_block,
     text_bytes,
     without_keys,
 )
@@ -46,11 +49,12 @@ _MODEL_ITEMS: Final = frozenset(
 )
 # Members of items that are made up anew each time.
 _VOLATILE: Final = frozenset({"id", "call_id", "status", "encrypted_content", "annotations", "logprobs", "phase"})
+_CHUNK_ID: Final = re.compile(r"^Chunk ID: [0-9a-f]+\n", re.MULTILINE)
 # A conversation that the provider holds can neither be recorded nor be replayed, and what runs there not be ended.
 _AT_PROVIDER: Final = ("previous_response_id", "conversation")
 
 
-class _RequestBody(msgspec.Struct):
+class _ResponsesRequest(msgspec.Struct):
     model: str
     input: Raw = Raw(b"[]")
     stream: bool | None = None
@@ -60,7 +64,7 @@ class _RequestBody(msgspec.Struct):
     conversation: Any = None
 
 
-class _WireUsage(msgspec.Struct):
+class _ResponsesUsage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
@@ -68,7 +72,7 @@ class _WireUsage(msgspec.Struct):
     output_tokens_details: openai.OutputDetails | None = None
 
 
-class _Item(msgspec.Struct):
+class _ResponsesItem(msgspec.Struct):
     type: str | None = None
     action: Any = None
 
@@ -78,7 +82,7 @@ class _Item(msgspec.Struct):
         return self.type == "web_search_call" and action in {None, "search"}
 
 
-class _Error(msgspec.Struct):
+class _ResponsesError(msgspec.Struct):
     code: Any = None
     type: Any = None
     message: Any = None
@@ -88,30 +92,30 @@ class _Error(msgspec.Struct):
         return f"{self.code or self.type or 'error'}: {self.message or ''}"
 
 
-class _Response(msgspec.Struct):
+class _ResponseObject(msgspec.Struct):
     model: str | None = None
-    usage: _WireUsage | None = None
-    output: list[_Item] | None = None
+    usage: _ResponsesUsage | None = None
+    output: list[_ResponsesItem] | None = None
     service_tier: Any = None
-    error: _Error | None = None
+    error: _ResponsesError | None = None
     object: str | None = None
     status: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _ResponsesEvent(msgspec.Struct):
     type: str | None = None
     delta: Any = None
-    item: _Item | None = None
-    response: _Response | None = None
-    error: _Error | None = None
+    item: _ResponsesItem | None = None
+    response: _ResponseObject | None = None
+    error: _ResponsesError | None = None
     code: Any = None
     message: Any = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_RequestBody)
+_REQUEST: Final = msgspec.json.Decoder(_ResponsesRequest)
 _ITEMS: Final = msgspec.json.Decoder(list[Raw])
-_EVENT: Final = msgspec.json.Decoder(_Event)
-_BODY: Final = msgspec.json.Decoder(_Response)
+_EVENT: Final = msgspec.json.Decoder(_ResponsesEvent)
+_BODY: Final = msgspec.json.Decoder(_ResponseObject)
 
 
 class ResponsesDialect(Dialect):
@@ -145,7 +149,8 @@ class ResponsesDialect(Dialect):
         if items is None:
             return None
         offered = [tool for raw in read.tools or () for tool in flat_tools(decode_or_text(raw))]
-        offered += [tool for raw in items if b'"additional_tools"' in bytes(raw) for tool in _added_tools(raw)]
+        if b'"additional_tools"' in body:
+            offered += [tool for raw in items for tool in _added_tools(raw)]
         tools = tuple(tool["name"] for tool in offered if isinstance(tool.get("name"), str))
         client = client_info(headers, tools)
         is_compact = route.path.partition("?")[0].endswith("/compact")
@@ -184,6 +189,25 @@ class ResponsesDialect(Dialect):
             output = output.get("content") or output.get("output")
         return openai.content_text(item.get("content")) or openai.content_text(output)
 
+    def content_blocks(self, item: Any) -> list[dict[str, Any]]:
+        """A message's text, a thought's summary, a call, or what a tool has returned."""
+        if not isinstance(item, dict):
+            return []
+        kind = str(item.get("type"))
+        if kind == "reasoning":
+            thought = openai.content_text(item.get("summary")) or openai.content_text(item.get("content"))
+            return [{"type": "thinking", "thinking": thought}] if thought else []
+        if kind.endswith("_call_output"):
+            return [result_block(item.get("call_id"), self.item_text(item))]
+        if kind.endswith("_call"):
+            arguments = item.get("arguments") or item.get("input") or item.get("action") or {}
+            return [call_block(item.get("call_id") or item.get("id"), item.get("name") or kind, arguments)]
+        return text_block(self.item_text(item))
+
+    def message_items(self, message: Any) -> list[Any]:
+        """The items of its output."""
+        return list(message.get("output") or ())
+
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's message, a call or a thought."""
         return isinstance(item, dict) and (item.get("role") == "assistant" or item.get("type") in _MODEL_ITEMS)
@@ -200,7 +224,7 @@ class ResponsesDialect(Dialect):
             return {"role": "system"}
         if isinstance(item, dict) and item.get("type") == "reasoning":
             return {"type": "reasoning"}
-        return without_keys(item, _VOLATILE)
+        return _without_chunk_ids(without_keys(item, _VOLATILE))
 
     def text_path(self, event: SseEvent) -> TextPath | None:
         """Where a delta has its text."""
@@ -342,12 +366,12 @@ class _ResponsesEventReader(EventReader):
                 self.finished = True
             else:
                 failed = event.error or (event.response and event.response.error)
-                self.error = (failed or _Error(code=event.code, message=event.message)).text
+                self.error = (failed or _ResponsesError(code=event.code, message=event.message)).text
         elif event.response is not None and event.response.model:
             self._usage.model = event.response.model
 
 
-def _report(usage: UsageAccumulator, response: _Response, searches: int, *, final: bool) -> None:
+def _report(usage: UsageAccumulator, response: _ResponseObject, searches: int, *, final: bool) -> None:
     if response.model:
         usage.model = response.model
     reported = response.usage
@@ -386,10 +410,21 @@ def flat_tools(tool: Any) -> Iterator[dict[str, Any]]:
 
 def _added_tools(raw: Raw) -> Iterator[dict[str, Any]]:
     """The tools that an item of the conversation brings: so the newest models get them."""
-    item = decode_or_text(raw)
+    item = decode_or_text(raw) if b'"additional_tools"' in bytes(raw) else None
     if isinstance(item, dict) and item.get("type") == "additional_tools" and isinstance(item.get("tools"), list):
         for tool in item["tools"]:
             yield from flat_tools(tool)
+
+
+def _without_chunk_ids(value: Any) -> Any:
+    """What Codex's shell tool returns begins with an id that is made up."""
+    if isinstance(value, str):
+        return _CHUNK_ID.sub("", value)
+    if isinstance(value, list):
+        return [_without_chunk_ids(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_chunk_ids(item) for key, item in value.items()}
+    return value
 
 
 def _output_items(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:

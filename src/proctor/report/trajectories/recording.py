@@ -1,5 +1,6 @@
 """A trajectory from the gateway's recording."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -57,18 +58,27 @@ class _LaneBuilder:
         self.steps: list[tuple[int, Step]] = []
         self._seen: set[str] = set()
         self._results: dict[str, ToolResult] = {}
+        self._unnamed: Counter[str] = Counter()
 
     def add_exchange(self, recorded: ExpandedExchange) -> None:
         exchange = recorded.exchange
-        for message in exchange.request.add:
-            if isinstance(message, dict) and message.get("role") != "assistant":
-                self._add_user_content(message.get("content"), exchange)
-        self.steps.append((exchange.number, _agent_step(recorded, self.lane.name)))
+        dialect = recorded.dialect
+        for item in exchange.request.add:
+            if not (dialect.is_from_model(item) or dialect.is_instruction(item)):
+                self._add_user_content(dialect.content_blocks(item), exchange)
+        step = _agent_step(recorded, self.lane.name)
+        calls = tuple(msgspec.structs.replace(call, id=call.id or self._next_id("call")) for call in step.calls)
+        self.steps.append((exchange.number, msgspec.structs.replace(step, calls=calls)))
+
+    def _next_id(self, kind: str) -> str:
+        """The id of a call or of a result without one: results come in the order of the calls."""
+        self._unnamed[kind] += 1
+        return f"unnamed-{self._unnamed[kind]}"
 
     def _add_user_content(self, content: Any, exchange: RecordedExchange) -> None:
         parsed = parse_user(content)
         for result in parsed.results:
-            self._results.setdefault(result.call_id, result)
+            self._results.setdefault(result.call_id or self._next_id("result"), result)
         # The agent's own program requests a compaction, not the user.
         user: StepSource = "system" if exchange.role is Role.COMPACTION else "user"
         self._add_steps("system", parsed.reminders, exchange)
@@ -120,12 +130,14 @@ def _agent_step(recorded: ExpandedExchange, lane: str) -> Step:
         status = "none" if response.status is None else str(response.status)
         text = f"No response from the model (status {status}): {_error_message(response.body)}".rstrip(": ")
         return msgspec.structs.replace(step, source="system", kind="error", text=text, model=None)
-    content = parse_assistant(message.get("content"))
+    dialect = recorded.dialect
+    blocks = [block for item in dialect.message_items(message) for block in dialect.content_blocks(item)]
+    content = parse_assistant(blocks)
     kind = "compaction" if exchange.role is Role.COMPACTION else "message"
     return msgspec.structs.replace(step, kind=kind, text=content.text, thinking=content.thinking, calls=content.calls)
 
 
-def _message(exchange: RecordedExchange) -> dict[str, Any] | None:
+def _message(exchange: RecordedExchange) -> Any:
     """The model's message, as far as it was received."""
     if exchange.response.status != _OK:
         return None

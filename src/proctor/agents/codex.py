@@ -1,0 +1,199 @@
+"""Codex CLI, run once per task through ``codex exec``."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import find_codex, resolve_program
+from proctor.core.result import ModelUsage, Tokens
+
+REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
+_KEY_VARIABLE: Final = "CODEX_GATEWAY_KEY"
+_PROVIDER: Final = "proctor"
+_INSTRUCTIONS: Final = "instructions.md"
+# Where npm puts the program of each platform, seen from a folder above the launcher.
+_NATIVE: Final = ("node_modules/@openai/codex-linux-*/vendor/*/bin/codex", "codex-linux-*/vendor/*/bin/codex")
+_ELF: Final = b"\x7fELF"
+
+
+class Codex(ProgramAgent):
+    """Codex CLI. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "codex"
+    title = "Codex"
+    remedy = REMEDY
+    dialects = ("responses",)
+    scripted_model = "gpt-5.5"
+    foreign_variables = ("CODEX_*", "OPENAI_*")
+    reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
+    folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.allowed_tools:
+            raise UsageError("Codex cannot be limited to some of its tools", fix="leave --allowed-tools out")
+
+    def find_program(self) -> MountedProgram:
+        """The native program, and the folder of its package where it has one: it brings programs of its own."""
+        found = resolve_program(self._setup.program, find_codex, missing="Codex is not installed here", fix=REMEDY)
+        native = _native_program(found)
+        if native is None:
+            raise InfrastructureError("there is no native Codex beside this launcher", where=found, fix=REMEDY)
+        is_packaged = native.parent.name == "bin" and "vendor" in native.parts
+        return MountedProgram(path=native, root=native.parent.parent if is_packaged else native)
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The configuration: a provider that is the gateway, nothing of the repository's, nothing from the net."""
+        options = self._setup.agent_options
+        lines = {
+            "model_provider": _PROVIDER,
+            "check_for_update_on_startup": False,
+            "web_search": "disabled",
+            "project_doc_max_bytes": 0,
+        }
+        if request.model is not None:
+            lines["model"] = request.model
+        if options.append_system_prompt is not None:
+            lines["developer_instructions"] = options.append_system_prompt
+        sections: dict[str, dict[str, Any]] = {
+            "analytics": {"enabled": False},
+            f"model_providers.{_PROVIDER}": {
+                "name": _PROVIDER,
+                "base_url": f"{url}/v1",
+                "env_key": _KEY_VARIABLE,
+                "wire_api": "responses",
+                # The gateway retries, and its refusals are final.
+                "request_max_retries": 0,
+                "stream_max_retries": 0,
+            },
+            # A project that is not trusted configures nothing: no servers, no prompt.
+            f"projects.{_toml(environment.workdir)}": {"trust_level": "untrusted"},
+        }
+        files = {"codex/config.toml": _config(lines, sections)}
+        if options.system_prompt is not None:
+            files[f"codex/{_INSTRUCTIONS}"] = options.system_prompt
+            files["codex/config.toml"] = (
+                f"model_instructions_file = {_toml(_INSTRUCTIONS)}\n" + files["codex/config.toml"]
+            )
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """The placeholder for the key."""
+        return {_KEY_VARIABLE: KEY_PLACEHOLDER}
+
+    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+        """One turn without questions; the environment is the fence."""
+        words = ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check"]
+        words += ["--disable", "plugins", "--disable", "apps"]
+        return [*words, "-"]
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return CodexReader(on_progress, model)
+
+
+class _CodexUsage(msgspec.Struct):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+
+
+class _CodexError(msgspec.Struct):
+    message: str = ""
+
+
+class _CodexItem(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    command: Any = None
+
+
+class _CodexEvent(msgspec.Struct):
+    type: str = ""
+    item: _CodexItem | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexError | None = None
+
+
+_EVENT: Final = msgspec.json.Decoder(_CodexEvent)
+
+
+class CodexReader(ProgramReader):
+    """Reads what ``codex exec --json`` prints. Items of errors are warnings: only a failed turn is one."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._usage: _CodexUsage | None = None
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one event."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        match event.type:
+            case "item.started" if event.item is not None and event.item.type == "command_execution":
+                self._on_progress(truncate_line(f"runs {event.item.command}"))
+            case "item.completed" if event.item is not None:
+                self._steps += event.item.type not in {"error", "reasoning"}
+                if event.item.type == "agent_message":
+                    self._text = event.item.text
+                    self._on_progress(truncate_line(event.item.text))
+            case "turn.completed":
+                self._finished, self._usage = True, event.usage
+            case "turn.failed":
+                self._error = (event.error or _CodexError()).message or "its turn failed"
+
+    def report(self) -> ProgramReport:
+        """What it has reported; its usage leaves its sub-agents out."""
+        usage: tuple[ModelUsage, ...] = ()
+        if (used := self._usage) is not None:
+            known = used.cached_input_tokens + used.cache_write_input_tokens
+            tokens = Tokens(
+                input=max(0, used.input_tokens - known),
+                output=used.output_tokens,
+                cache_read=used.cached_input_tokens,
+                cache_write_5m=used.cache_write_input_tokens,
+                reasoning=used.reasoning_output_tokens,
+            )
+            usage = (ModelUsage(model=self._model, requests=0, tokens=tokens, cost_usd=None),)
+        return ProgramReport(
+            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
+        )
+
+
+def _native_program(found: Path) -> Path | None:
+    """The program itself, where npm has put a launcher in front of it."""
+    with found.open("rb") as file:
+        if file.read(len(_ELF)) == _ELF:
+            return found
+    for folder in found.parents:
+        for pattern in _NATIVE:
+            if native := next(iter(sorted(folder.glob(pattern))), None):
+                return native.resolve()
+    return None
+
+
+def _config(lines: dict[str, Any], sections: dict[str, dict[str, Any]]) -> str:
+    text = "".join(f"{name} = {_toml(value)}\n" for name, value in lines.items())
+    for title, members in sections.items():
+        text += f"[{title}]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in members.items())
+    return text
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it: texts, numbers and truth values are those of JSON."""
+    return json.dumps(value)

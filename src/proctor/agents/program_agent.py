@@ -1,0 +1,284 @@
+"""The base of agents that are one program, run once per task: mounted read-only, configured by files and variables.
+
+A subclass says which program it is and where it is found, what it is started with, and how its output is read. It
+reaches nothing but the gateway, whose address it gets in its configuration.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
+from proctor.agents.supervisor import ProcessExit, Supervisor
+from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.causes import Cause
+from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import first_line
+from proctor.core.record import Record
+from proctor.core.result import AgentMetrics, Member, ModelUsage
+
+STREAM_FILE: Final = "stream.jsonl"
+# Of one variable, in which a file's content comes into the environment.
+_LONGEST_FILE: Final = 131_000
+_FAULTS: Final = {
+    "no_bash": "the environment has no bash, which the agent's program needs; install bash in the image",
+    "no_shell": "there is no sh in the environment, so nothing can be started in it",
+    "state": "the folder for the program's configuration cannot be written in the environment",
+    "cannot_run": "the agent's program does not run in the environment",
+}
+
+# Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
+# variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
+_LAUNCH: Final = r"""
+host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
+shift 6
+fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
+for name in $(env | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)=.*/\1/p'); do
+  for pattern in $foreign; do
+    case "$name" in
+      $pattern) case " $own " in *" $name "*) ;; *) unset "$name" ;; esac ;;
+    esac
+  done
+done
+state=$(mktemp -d "${TMPDIR:-/tmp}/proctor-agent.XXXXXX") || fault state
+[ -w "${HOME:-/nonexistent}" ] || export HOME="$state"
+for pair in $folders; do
+  export "${pair%%=*}=$state/${pair#*=}"
+  mkdir -p "$state/${pair#*=}" || fault state
+done
+number=0
+while [ "$number" -lt "$files" ]; do
+  eval "path=\$AGENT_FILE_${number}_PATH text=\$AGENT_FILE_${number}_TEXT"
+  mkdir -p "$(dirname "$state/$path")" && printf %s "$text" >"$state/$path" || fault state
+  unset "AGENT_FILE_${number}_PATH" "AGENT_FILE_${number}_TEXT"
+  number=$((number + 1))
+done
+SHELL=$(command -v bash) || fault no_bash
+export SHELL
+"$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
+export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
+printf '{"pid":%s}\n' "$$"
+exec "$program" "$@"
+"""
+
+
+class MountedProgram(Record):
+    """An agent's program, and what must be in the environment for it.
+
+    Attributes:
+        path: the program on this machine.
+        root: the folder or the file that is mounted; the program is in it.
+    """
+
+    path: Path
+    root: Path
+
+    def path_in(self, target: str) -> str:
+        """The program's path where its root is mounted at `target`."""
+        return target if self.root == self.path else f"{target}/{self.path.relative_to(self.root)}"
+
+
+class ProgramReport(Record):
+    """What a program has reported on itself.
+
+    Attributes:
+        finished: it says that it is done.
+        error: the error with which it says that it ended; empty where there was none.
+        steps: how many things it has done.
+        usage: what it says it has used; a cross-check, as the gateway's meter counts.
+    """
+
+    finished: bool = False
+    error: str = ""
+    final_text: str = ""
+    steps: int = 0
+    usage: tuple[ModelUsage, ...] = ()
+
+
+class ProgramReader(ABC):
+    """Reads the output of a program, line by line."""
+
+    idle = False
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        self._on_progress = on_progress
+        self._model = model
+
+    @abstractmethod
+    def handle_line(self, line: bytes) -> None:
+        """Take one line of output; a line that is not the program's is ignored."""
+
+    def on_interrupt(self) -> None:  # noqa: B027 - most ignore it
+        """The program is about to be interrupted."""
+
+    @abstractmethod
+    def report(self) -> ProgramReport:
+        """What the program has reported so far."""
+
+
+class ProgramAgent(Agent):
+    """Works on a task in one run of a program.
+
+    Attributes:
+        title: the program's name in messages.
+        remedy: how to get it.
+        foreign_variables: patterns of variables that configure the program, and that an image may not set.
+        reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
+        folders: variables that name folders of the program's own, made anew for each attempt.
+
+    Args:
+        grace_seconds: how long the program has to exit once it has been interrupted.
+    """
+
+    title: ClassVar[str]
+    remedy: ClassVar[str]
+    foreign_variables: ClassVar[tuple[str, ...]] = ()
+    reserved_variables: ClassVar[frozenset[str]] = frozenset()
+    folders: ClassVar[Mapping[str, str]] = {}
+    needs_sandbox = False
+    pins_model = True
+    grace_seconds: float = 5.0
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        taken = sorted(self.reserved_variables & self._setup.agent_options.env.keys())
+        if taken:
+            raise UsageError(
+                f"Proctor sets {', '.join(taken)} for {self.title} by itself", fix="leave these variables out"
+            )
+
+    @abstractmethod
+    def find_program(self) -> MountedProgram:
+        """The program on this machine.
+
+        Raises:
+            InfrastructureError: there is none, or it is not executable.
+        """
+
+    @abstractmethod
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """What the program is started with; the instruction comes on its standard input."""
+
+    @abstractmethod
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of the program's output."""
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - for subclasses
+        """The configuration: texts by their paths below the program's own folder; `url` is the gateway's."""
+        return {}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - for subclasses
+        """The variables of the program; `url` is the gateway's."""
+        return {}
+
+    def versions(self) -> dict[str, str]:
+        """The version of the program on this machine."""
+        program = self.find_program().path
+        try:
+            return {self.name: first_line([program, "--version"])}
+        except OSError as error:
+            raise InfrastructureError(f"{self.title} does not run: {error}", where=program) from error
+
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+        """Mount the program, read-only.
+
+        Raises:
+            InfrastructureError: it is not on this machine.
+            UsageError: the environment cannot reach a model.
+        """
+        if spec.network is Network.NONE:
+            raise UsageError(
+                f"{self.title} cannot reach a model from an environment without network", fix="use --network model"
+            )
+        if self._setup.in_place:
+            return spec
+        mount = Mount(source=str(self.find_program().root), target=self._target)
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, mount))
+
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
+        """Run the program on the task's instruction."""
+        if not request.instruction.strip():
+            detail = f"the instruction is empty, and {self.title} does nothing without one"
+            return write_outcome(request, not_started_outcome(Cause.INVALID_TASK, detail))
+        if environment.model_url is None:
+            raise InfrastructureError("the environment cannot reach the model gateway")
+        url = environment.model_url + (request.model_path or "")
+        files = self.files(request, environment, url)
+        variables = {**self._setup.agent_options.env, **self.variables(request, url)}
+        program = self.find_program()
+        arguments = [
+            urlsplit(environment.model_url).hostname or "",
+            " ".join(self.foreign_variables),
+            " ".join(variables),
+            " ".join(f"{name}={folder}" for name, folder in self.folders.items()),
+            str(len(files)),
+            str(program.path) if self._setup.in_place else program.path_in(self._target),
+            *self.arguments(request),
+        ]
+        reader = self.make_reader(on_progress, request.model or "")
+        logs = Path(request.logs)
+        supervisor = Supervisor(environment, logs, reader, stdout=STREAM_FILE, grace_seconds=self.grace_seconds)
+        try:
+            process_exit = await supervisor.run(
+                _LAUNCH,
+                arguments,
+                stdin=request.instruction.encode("utf-8", "replace"),
+                variables={**variables, **_file_variables(files)},
+                wall_seconds=request.wall_seconds,
+            )
+        except asyncio.CancelledError:
+            if supervisor.process_exit is not None:
+                write_outcome(request, self._outcome(reader.report(), supervisor.process_exit))
+            raise
+        return write_outcome(request, self._outcome(reader.report(), process_exit))
+
+    @property
+    def _target(self) -> str:
+        return f"/proctor/{self.name}"
+
+    def _outcome(self, report: ProgramReport, process_exit: ProcessExit) -> AgentOutcome:
+        cause, detail = classify_exit(report, process_exit)
+        member = Member(name=self.name, active_seconds=round(process_exit.seconds, 3))
+        return AgentOutcome(
+            cause=cause,
+            detail=detail,
+            seconds=process_exit.seconds,
+            metrics=AgentMetrics(steps=report.steps, members=(member,)),
+            final_text=report.final_text,
+            claimed=report.usage,
+        )
+
+
+def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndDetail:
+    """Why a program ended (None: it finished). What the gateway knows of refusals and errors outweighs it."""
+    said = truncate_line(report.error or process_exit.stderr[-2000:], 300)
+    suffix = f": {said}" if said else ""
+    if process_exit.fault:
+        return Cause.MISSING_PROGRAM, _FAULTS.get(process_exit.fault, process_exit.fault) + suffix
+    if report.finished and not report.error:
+        return None, "it finished" if report.final_text.strip() else "it finished without a message"
+    if process_exit.forced_end is not None:
+        return process_exit.forced_end
+    if report.error:
+        return Cause.AGENT_CRASHED, f"it gave up{suffix}"
+    if process_exit.exit_code == 0:
+        return Cause.AGENT_CRASHED, f"it exited without a result{suffix}"
+    return Cause.AGENT_CRASHED, process_exit.summary + suffix
+
+
+def _file_variables(files: Mapping[str, str]) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for number, (path, text) in enumerate(files.items()):
+        if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
+            raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
+        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": text}
+    return variables
