@@ -168,7 +168,7 @@ def test_a_sweep_is_resumed_and_compared(world: Path) -> None:
     assert sweep.sweep().reference == "none"
     done = proctor(world, "bench", "resume", "mine/sweep-001")
     assert done.code == 0, done.stderr
-    assert "(1 gained, 0 lost of 1 common task; p = 1.000)" in done.stdout
+    assert "(1 gained, 0 lost of 1 common task; p = 1.000, McNemar's exact test)" in done.stdout
 
 
 def test_a_report_of_an_evaluation_is_read(tmp_path: Path) -> None:
