@@ -153,9 +153,8 @@ async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_a
     """As a model that this login may not use: the agent has had answers, is refused once, and ends well."""
     async with toy_provider() as provider:
         provider.overrides["toy-0001"] = [answering(provider)] * provider.turns + [failing(403, "permission_error")]
-        words = f"export PROCTOR_MAX_TURNS={provider.turns}; {TOY_WORDS}; {TOY_WORDS} || true"
-        command = ("sh", "-c", words)
-        ended = await one.run(provider, command=command, max_turns=2 * provider.turns)
+        twice = f"export PROCTOR_MAX_TURNS={provider.turns}; {TOY_WORDS}; {TOY_WORDS} || true"
+        ended = await one.run(provider, command=("sh", "-c", twice), max_turns=2 * provider.turns)
         assert provider.asked.total() == provider.turns + 1
     assert (ended.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
 

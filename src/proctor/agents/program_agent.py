@@ -144,6 +144,7 @@ class ProgramAgent(Agent):
     folders: ClassVar[Mapping[str, str]] = {}
     needs_sandbox = False
     pins_model = True
+    ends_by_gateway = True
     grace_seconds: float = 5.0
 
     def __init__(self, setup: AgentSetup | None = None) -> None:

@@ -120,6 +120,7 @@ class Agent(ABC):
         needs_model: it cannot work without a model.
         dialects: in which its program asks the model, by their names; none: it is not known.
         pins_model: its program asks other models for titles and the like; the gateway sends all to the run's model.
+        ends_by_gateway: how its last request to the model ended outweighs how its program says that it ended itself.
         scripted_model: the model that its program is told to ask, where a script responds.
         refusal_status: that of the gateway's refusals, where its program takes no other as final.
         keeps_program: what `--claude-bin` names is what it is: a resumed run uses the same, and no other.
@@ -134,6 +135,7 @@ class Agent(ABC):
     needs_model: bool = True
     dialects: tuple[str, ...] = ()
     pins_model: bool = False
+    ends_by_gateway: bool = False
     scripted_model: str = "claude-sonnet-4-5"
     refusal_status: int | None = None
     keeps_program: bool = False

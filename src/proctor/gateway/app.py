@@ -19,6 +19,7 @@ from proctor.gateway.backend import (
     RecordingLost,
     StreamBroken,
 )
+from proctor.gateway.content_encoding import unpack
 from proctor.gateway.dialects import MESSAGES, Route, route
 from proctor.gateway.dialects.base import ClientFilter, Dialect
 from proctor.gateway.events import GatewayFailure
@@ -36,10 +37,18 @@ _MAX_PATH_LENGTH: Final = 4096
 class GatewayApp:
     """Finds the session of each request and responds for it."""
 
-    def __init__(self, sessions: Mapping[str, GatewaySession], closed: set[str], *, passes_login: bool) -> None:
+    def __init__(
+        self,
+        sessions: Mapping[str, GatewaySession],
+        closed: set[str],
+        *,
+        passes_login: bool,
+        max_body_bytes: int,
+    ) -> None:
         self._sessions = sessions
         self._closed = closed
         self._passes_login = passes_login
+        self._max_body_bytes = max_body_bytes
 
     async def handle(self, request: HttpRequest, response: HttpResponseWriter) -> None:
         """Respond to one HTTP request."""
@@ -76,7 +85,15 @@ class GatewayApp:
         if self._passes_login:
             session.redact_login(incoming.headers)
         if found is not None:
-            call = found.dialect.parse_call(found, incoming.body, incoming.headers, agent=agent)
+            encoding = incoming.headers.get("content-encoding", "identity").lower()
+            body = unpack(incoming.body, encoding, limit=self._max_body_bytes)
+            if body is None:
+                message = f"a body that is packed as {encoding[:20]!r} cannot be read here, or is too large"
+                _send_error(response, found.dialect, 400, message)
+                return
+            incoming = replace(incoming, body=body)
+            call = found.dialect.parse_call(found, body, incoming.headers, agent=agent)
+            del body
             if call is None:
                 message = f"the body is not a request in the dialect {found.dialect.name}"
                 _send_error(response, found.dialect, 400, message)

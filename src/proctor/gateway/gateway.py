@@ -51,7 +51,9 @@ class Gateway:
         self._sessions: dict[str, GatewaySession] = {}
         self._closed: set[str] = set()
         self._syncs = SyncQueue()
-        app = GatewayApp(self._sessions, self._closed, passes_login=backend.passes_login)
+        app = GatewayApp(
+            self._sessions, self._closed, passes_login=backend.passes_login, max_body_bytes=_MAX_BODY_BYTES
+        )
         self._server = HttpServer(app.handle, max_body_bytes=_MAX_BODY_BYTES)
 
     async def __aenter__(self) -> Self:

@@ -267,7 +267,7 @@ def load_recording(path: Path) -> Recording:
                 case RecordedMark():
                     marks[entry.number] = entry
                 case RecordedExchange():
-                    DIALECTS[entry.request.dialect]
+                    DIALECTS[entry.request.dialect]  # a dialect that this version does not know is an error here
                     recorded[entry.number] = _expand(entry, parts, recorded)
                 case RecordedRefusal():
                     refusals.append(entry)

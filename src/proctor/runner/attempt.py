@@ -32,6 +32,7 @@ from proctor.gateway import (
     GatewaySessionSpec,
     Redactor,
 )
+from proctor.gateway.model_call import Role
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, SUBMISSION_FILES, AttemptRecord
 from proctor.runner.errors import (
     CRASH_LOG,
@@ -50,6 +51,14 @@ from proctor.workspaces import InvalidSubmission
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 _HTTP_OK: Final = 200
+_SERVER_ERROR: Final = 500
+_STATUS_CAUSES: Final = {
+    401: Cause.BAD_LOGIN,
+    402: Cause.BAD_LOGIN,
+    403: Cause.BAD_LOGIN,
+    408: Cause.PROVIDER_ERROR,
+    429: Cause.RATE_LIMITED,
+}
 _AGENTS_DOING: Final = (Cause.TOO_LARGE, Cause.UNREADABLE, Cause.RESOURCE_LIMIT)
 
 
@@ -95,6 +104,8 @@ class AttemptRunner:
         self._model_closed = asyncio.Event()
         self._responses = 0
         self._provider_error: GatewayFailure | None = None
+        self._last_exchange: ExchangeFinished | None = None
+        self._ends_by_gateway = False
         self._fatal = False
 
     async def run(self) -> AttemptRecord:
@@ -140,6 +151,7 @@ class AttemptRunner:
         folder = await stack.enter_async_context(run.scratch.acquire())
         self._report("preparing")
         agent = run.make_agent(task)
+        self._ends_by_gateway = agent.ends_by_gateway
         spec = await self._benchmark.prepare(task, folder)
         sandbox = await stack.enter_async_context(run.sandboxes.acquire()) if run.sandboxes else None
         request = self._agent_request(sandbox)
@@ -222,6 +234,8 @@ class AttemptRunner:
     def _on_session_event(self, event: GatewayEvent) -> None:
         match event:
             case ExchangeFinished():
+                if event.role is Role.MAIN:
+                    self._last_exchange = event
                 if event.status == _HTTP_OK and event.cut is None:
                     self._responses += 1
                     if not self._fatal:
@@ -269,6 +283,8 @@ class AttemptRunner:
             return self._provider_error.cause, self._provider_error.message
         if outcome is None:
             return Cause.AGENT_CRASHED, "it left no outcome"
+        if self._ends_by_gateway and outcome.cause in {None, Cause.AGENT_CRASHED}:
+            return _exchange_failure(self._last_exchange) or (outcome.cause, outcome.detail)
         return outcome.cause, outcome.detail
 
     def _record(self, cause: Cause | None, detail: str, started_at: str, seconds: float) -> AttemptRecord:
@@ -330,6 +346,18 @@ class AttemptRunner:
     @property
     def _label(self) -> str:
         return f"{self._run.config.run_id}/{self._task.id}/{self._trial.number}"
+
+
+def _exchange_failure(last: ExchangeFinished | None) -> tuple[Cause, str] | None:
+    """Why an agent ended whose last request to the model failed; None when it did not."""
+    if last is None or (last.status == _HTTP_OK and last.cut is None):
+        return None
+    if last.status == _HTTP_OK or last.status is None:
+        return Cause.PROVIDER_ERROR, f"the last response broke off: {last.cut or 'there was none'}"
+    cause = _STATUS_CAUSES.get(last.status)
+    if cause is None:
+        cause = Cause.PROVIDER_ERROR if last.status >= _SERVER_ERROR else Cause.AGENT_CRASHED
+    return cause, f"the model's provider answered its last request with status {last.status}"
 
 
 def redact_submission(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:

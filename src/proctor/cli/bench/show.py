@@ -141,7 +141,8 @@ def _describe_controls(controls: ControlSummary) -> str:
 
 def _web_line(web: WebUse) -> str:
     if web.allowed:
-        return f"the provider's tools were allowed; web searches: {web.searches:,}"
+        refused = f"; {plural(web.refused, 'request')} refused: what they cost is not known" if web.refused else ""
+        return f"the provider's tools were allowed; web searches: {web.searches:,}{refused}"
     return f"the provider's tools were not allowed: {plural(web.refused, 'request')} refused"
 
 
