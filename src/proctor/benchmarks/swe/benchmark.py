@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Generic
 
+import msgspec
+
 import proctor
 from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
 from proctor.benchmarks.swe.environment_steps import SweTestRun, copy_workdir_out
@@ -59,6 +61,7 @@ class SweBenchmark(Benchmark, Generic[R]):
     """
 
     missing_is_empty = True
+    builds_on_image = True
 
     def __init__(
         self,
@@ -71,6 +74,7 @@ class SweBenchmark(Benchmark, Generic[R]):
         provider_name: str = "docker",
         setup_factories: Mapping[str, InstanceSetupFactory] = INSTANCE_SETUPS,
         retest_failures: bool = True,
+        image: str | None = None,
     ) -> None:
         self.name = name
         self.split: str | None = dataset.split
@@ -84,6 +88,7 @@ class SweBenchmark(Benchmark, Generic[R]):
         self._provider_name = provider_name
         self._setup_factories = setup_factories
         self._retest_failures = retest_failures
+        self._image = image
         self._setups: dict[str, InstanceSetup] = {}
         self._locks: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, SharedExclusiveLock] = (
             weakref.WeakKeyDictionary()
@@ -97,6 +102,13 @@ class SweBenchmark(Benchmark, Generic[R]):
                 f"{self.name} cannot be run with --runner {provider_name}",
                 fix=f"choose one of {', '.join(self._setup_factories)}",
             )
+        return self._replaced(provider_name, self._image)
+
+    def with_image(self, image: str | None) -> "SweBenchmark[R]":
+        """The same benchmark on this image; None: each row on its own. The repository's future is removed from both."""
+        return self._replaced(self._provider_name, image)
+
+    def _replaced(self, provider_name: str, image: str | None) -> "SweBenchmark[R]":
         return SweBenchmark(
             self.name,
             self._dataset,
@@ -106,6 +118,7 @@ class SweBenchmark(Benchmark, Generic[R]):
             provider_name=provider_name,
             setup_factories=self._setup_factories,
             retest_failures=self._retest_failures,
+            image=image,
         )
 
     def digest(self) -> str:
@@ -159,6 +172,8 @@ class SweBenchmark(Benchmark, Generic[R]):
         """How an instance is set up in these environments."""
         if task_id not in self._setups:
             row = self.rows[task_id]
+            if self._image is not None:
+                row = msgspec.structs.replace(row, image=self._image)
             self._setups[task_id] = self._setup_factories[self._provider_name](
                 row, self.official_grader.start_state(row)
             )
