@@ -17,10 +17,12 @@ from proctor.gateway.recorder import digest
 from proctor.gateway.safe_json import decode_or_text
 
 _EXCERPT_LENGTH: Final = 60
+# Some are in what the shell tools of Codex, Gemini CLI and Qwen Code return.
 _VOLATILE: Final = re.compile(
     r"""
     (?P<id>     \b(?:toolu|srvtoolu|msg|req|agent|task)_\w+
-              | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b )
+              | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
+              | \bChunk\ ID:\ [0-9a-f]+ | \b(?:Process\ Group\ PGID|Background\ PIDs):\ \d[\d,\ ]* )
   | (?P<time>   \b\d{4}[-/]\d\d?[-/]\d\d?(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?
               | \b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)
                 [a-z]*\.?\s+\d\d?(?:,?\s\d{4})?

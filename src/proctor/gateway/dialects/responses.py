@@ -49,7 +49,6 @@ _MODEL_ITEMS: Final = frozenset(
 )
 # Members of items that are made up anew each time.
 _VOLATILE: Final = frozenset({"id", "call_id", "status", "encrypted_content", "annotations", "logprobs", "phase"})
-_CHUNK_ID: Final = re.compile(r"^Chunk ID: [0-9a-f]+\n", re.MULTILINE)
 # A conversation that the provider holds can neither be recorded nor be replayed, and what runs there not be ended.
 _AT_PROVIDER: Final = ("previous_response_id", "conversation")
 
@@ -224,7 +223,7 @@ class ResponsesDialect(Dialect):
             return {"role": "system"}
         if isinstance(item, dict) and item.get("type") == "reasoning":
             return {"type": "reasoning"}
-        return _without_chunk_ids(without_keys(item, _VOLATILE))
+        return without_keys(item, _VOLATILE)
 
     def text_path(self, event: SseEvent) -> TextPath | None:
         """Where a delta has its text."""
@@ -414,17 +413,6 @@ def _added_tools(raw: Raw) -> Iterator[dict[str, Any]]:
     if isinstance(item, dict) and item.get("type") == "additional_tools" and isinstance(item.get("tools"), list):
         for tool in item["tools"]:
             yield from flat_tools(tool)
-
-
-def _without_chunk_ids(value: Any) -> Any:
-    """What Codex's shell tool returns begins with an id that is made up."""
-    if isinstance(value, str):
-        return _CHUNK_ID.sub("", value)
-    if isinstance(value, list):
-        return [_without_chunk_ids(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _without_chunk_ids(item) for key, item in value.items()}
-    return value
 
 
 def _output_items(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:
