@@ -11,8 +11,8 @@ from proctor.core.result import Tokens
 from proctor.environments import local_unavailable_reason
 
 USAGE = {"input": 1000, "output": 50, "cache_read": 300, "reasoning": 20}
-WORKS = {"tools": [{"shell": {"command": "echo right > answer.txt"}}]}
-GOOD = [WORKS, {"text": "Done."}]
+WORKS: dict[str, Any] = {"tools": [{"shell": {"command": "echo right > answer.txt"}}]}
+GOOD: list[dict[str, Any]] = [WORKS, {"text": "Done."}]
 
 
 def forever(**step: Any) -> list[dict[str, Any]]:

@@ -135,7 +135,10 @@ async def test_an_agent_that_takes_too_long_is_stopped_and_graded(cli_world: Cli
 async def test_the_network_is_what_the_run_says_it_is(cli_world: CliWorld) -> None:
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
-    look = "sh -c 'cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d \" \" >answer.txt; env | grep -c ^ANTHROPIC_BASE_URL >>answer.txt'"
+    look = (
+        'sh -c \'cut -d: -f1 /proc/net/dev | tail -n +3 | tr -d " " >answer.txt; '
+        "env | grep -c ^ANTHROPIC_BASE_URL >>answer.txt'"
+    )
     seen = {}
     async with toy_provider() as provider:
         for number, network in enumerate(("none", "model", "open"), start=1):
