@@ -27,6 +27,7 @@ def said(text: str) -> dict[str, Any]:
         ("HEAD is now at 3f9c2ab fix", "HEAD is now at 0a1b2c3d4 fix"),
         ("session 0a1b2c3d-0000-4000-8000-aabbccddeeff", "session ffffffff-1111-4111-9111-001122334455"),
         ("use toolu_01AbC then", "use toolu_script_000001 then"),
+        ("Process Group PGID: 18159", "Process Group PGID: 7"),
         ("hi <system-reminder>\nas of now\n</system-reminder>there", "hi there"),
     ],
 )

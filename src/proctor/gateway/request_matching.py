@@ -20,7 +20,8 @@ _EXCERPT_LENGTH: Final = 60
 _VOLATILE: Final = re.compile(
     r"""
     (?P<id>     \b(?:toolu|srvtoolu|msg|req|agent|task)_\w+
-              | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b )
+              | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
+              | (?<=\bPGID:\ )\d+\b )
   | (?P<time>   \b\d{4}[-/]\d\d?[-/]\d\d?(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?
               | \b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s)?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)
                 [a-z]*\.?\s+\d\d?(?:,?\s\d{4})?
