@@ -131,7 +131,7 @@ class Supervisor:
     Args:
         logs: a folder on the host; what the program prints is kept there, up to `MAX_LOG_BYTES`.
         stdout: the name of the file for its standard output.
-        grace_seconds: how long it has to exit once it has been interrupted.
+        grace_seconds: how long it has to exit once it has been interrupted; 0: it is killed at once.
         linger_seconds: how long it may run on after it has reported that it is done.
     """
 
@@ -234,11 +234,12 @@ class Supervisor:
         return ExitReason.EXITED
 
     async def _terminate(self, running: "asyncio.Task[ExecResult]") -> None:
-        """Interrupt the program, so that it can still report its result; then kill it."""
+        """Interrupt the program, so that it can still report its result; then kill it with all that it started."""
         if running.done():
             return
         self._handler.on_interrupt()
-        for script, seconds in ((_INTERRUPT, self._grace), (_KILL, _SIGNAL_SECONDS)):
+        steps = ((_INTERRUPT, self._grace), (_KILL, _SIGNAL_SECONDS))
+        for script, seconds in steps if self._grace else steps[1:]:
             if self._pid is None:
                 return
             # An environment that cannot run this is gone, or will be soon, and the program with it.

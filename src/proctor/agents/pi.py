@@ -1,0 +1,167 @@
+"""pi, run once per task in its JSON mode."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.node_agent import NodeAgent
+from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import ProgramLocation, find_pi
+from proctor.core.result import ModelUsage, Tokens
+
+_KEY_VARIABLE: Final = "PROCTOR_MODEL_KEY"
+_OWN_PROVIDER: Final = "proctor"
+# By dialect: the provider, of whose models the program knows the limits, and what is behind the gateway's address.
+_PROVIDERS: Final = {
+    "chat": (_OWN_PROVIDER, "/v1"),
+    "responses": ("openai", "/v1"),
+    "messages": ("anthropic", ""),
+    "gemini": ("google", "/v1beta"),
+}
+_FAILED: Final = frozenset({"error", "aborted"})
+
+
+class Pi(NodeAgent):
+    """The coding agent pi. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "pi"
+    title = "pi"
+    remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
+    dialects = ("chat", "responses", "messages", "gemini")
+    foreign_variables = ("PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*")
+    folders = {"PI_CODING_AGENT_DIR": "pi"}  # noqa: RUF012 - a constant of the class
+    own_folder = "PI_CODING_AGENT_DIR"
+    node_version = (20, 6)
+    # Interrupted, it exits and leaves its commands behind.
+    grace_seconds = 0.0
+    # Its options leave out extensions, skills and AGENTS.md, but neither settings nor the system prompt in this folder.
+    hidden_folders = (".pi",)
+
+    def find_launcher(self) -> ProgramLocation | None:
+        """From PI_BIN, PATH, or its package."""
+        return find_pi()
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """The gateway as a provider, no retries, as the gateway retries; prompts."""
+        options = self._setup.agent_options
+        name, path = _PROVIDERS[self._dialect(request)]
+        provider: dict[str, Any] = {"baseUrl": url + path, "apiKey": _KEY_VARIABLE}
+        if name == _OWN_PROVIDER:
+            provider |= {"api": "openai-completions", "models": [{"id": request.model}]}
+        settings = {"retry": {"enabled": False, "provider": {"maxRetries": 0}}, "enableInstallTelemetry": False}
+        files = {
+            "pi/models.json": json.dumps({"providers": {name: provider}}),
+            "pi/settings.json": json.dumps(settings),
+        }
+        if options.system_prompt is not None:
+            files["pi/SYSTEM.md"] = options.system_prompt
+        if options.append_system_prompt is not None:
+            files["pi/APPEND_SYSTEM.md"] = options.append_system_prompt
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The placeholder for the key, and no traffic of its own."""
+        own = {_KEY_VARIABLE: KEY_PLACEHOLDER, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+        return {**super().variables(request, url), **own}
+
+    def script_arguments(self, request: AgentRequest) -> list[str]:
+        """One prompt; nothing of the repository's."""
+        words = ["--mode", "json", "--print", "--no-session"]
+        words += ["--provider", _PROVIDERS[self._dialect(request)][0], "--model", request.model or ""]
+        words += ["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]
+        tools = self._setup.agent_options.allowed_tools
+        return [*words, "--tools", ",".join(tools)] if tools else words
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return PiReader(on_progress, model)
+
+    def _dialect(self, request: AgentRequest) -> str:
+        if request.model is None:
+            raise UsageError("pi must be told its model", fix="give --model")
+        return choose_dialect(request.model, self.dialects)
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+class _Message(msgspec.Struct, rename="camel"):
+    role: str = ""
+    content: Any = None
+    usage: _Usage | None = None
+    stop_reason: str = ""
+    error_message: str = ""
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    type: str = ""
+    message: _Message | None = None
+    tool_name: str = ""
+    args: Any = None
+    final_error: str = ""
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+
+
+class PiReader(ProgramReader):
+    """Reads what ``pi --mode json`` prints. It exits with 0 whatever has happened: its last message says it."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._tokens: Tokens | None = None
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one event."""
+        if line.startswith(b'{"type":"message_update"'):
+            return  # the message so far, with each piece of it
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        match event.type:
+            case "tool_execution_start":
+                self._steps += 1
+                args = event.args if isinstance(event.args, dict) else {}
+                self._on_progress(truncate_line(f"{event.tool_name} {args.get('command', '')}".strip()))
+            case "message_end" if event.message is not None and event.message.role == "assistant":
+                self._end_message(event.message)
+            case "agent_end":
+                self._finished = not self._error
+
+    def _end_message(self, message: _Message) -> None:
+        failed = message.stop_reason in _FAILED
+        self._error = (message.error_message or "its model failed") if failed else ""
+        blocks = message.content if isinstance(message.content, list) else []
+        texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+        self._text = "\n".join(text for text in texts if isinstance(text, str))
+        if self._text:
+            self._on_progress(truncate_line(self._text))
+        if (used := message.usage) is not None:
+            tokens = Tokens(
+                input=used.input, output=used.output, cache_read=used.cache_read, cache_write_5m=used.cache_write
+            )
+            self._tokens = tokens if self._tokens is None else self._tokens + tokens
+
+    def report(self) -> ProgramReport:
+        """What it has reported; its output has the reasoning in it."""
+        usage: tuple[ModelUsage, ...] = ()
+        if self._tokens is not None:
+            usage = (ModelUsage(model=self._model, requests=0, tokens=self._tokens, cost_usd=None),)
+        return ProgramReport(
+            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
+        )
