@@ -75,10 +75,12 @@ class MountedProgram(Record):
     Attributes:
         path: the program on this machine.
         root: the folder or the file that is mounted; the program is in it.
+        companions: what else it needs, by name; each is mounted beside the program.
     """
 
     path: Path
     root: Path
+    companions: dict[str, Path] = msgspec.field(default_factory=dict)
 
     def path_in(self, target: str) -> str:
         """The program's path where its root is mounted at `target`."""
@@ -200,8 +202,17 @@ class ProgramAgent(Agent):
             )
         if self._setup.in_place:
             return spec
-        mount = Mount(source=str(self.find_program().root), target=self._target)
-        return msgspec.structs.replace(spec, mounts=(*spec.mounts, mount))
+        program = self.find_program()
+        mounts = [Mount(source=str(program.root), target=self._target)]
+        mounts += [
+            Mount(source=str(path), target=self.companion_path(program, name))
+            for name, path in program.companions.items()
+        ]
+        return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
+
+    def companion_path(self, program: MountedProgram, name: str) -> str:
+        """Where a companion of the program is in the environment."""
+        return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback

@@ -12,6 +12,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
 _FIRST_LINE_SECONDS: Final = 20.0
+_ELF: Final = b"\x7fELF"
 
 
 class ProgramLocation(Record):
@@ -63,6 +64,21 @@ def resolve_program(path: str | None, find: Callable[[], ProgramLocation | None]
     return there.path.resolve()
 
 
+def native_program(found: Path, patterns: Sequence[str]) -> Path | None:
+    """The program itself, where npm has put a launcher in front of it.
+
+    `patterns` say where it may be, seen from one of the folders above the launcher.
+    """
+    with found.open("rb") as file:
+        if file.read(len(_ELF)) == _ELF:
+            return found
+    for folder in found.parents:
+        for pattern in patterns:
+            if native := next(iter(sorted(folder.glob(pattern))), None):
+                return native.resolve()
+    return None
+
+
 def find_claude() -> ProgramLocation | None:
     """Claude Code: from CLAUDE_BIN, PATH, or the claude-agent-sdk package, which carries it."""
     return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
@@ -71,6 +87,11 @@ def find_claude() -> ProgramLocation | None:
 def find_codex() -> ProgramLocation | None:
     """Codex, from CODEX_BIN or PATH."""
     return find_program("codex", variable="CODEX_BIN")
+
+
+def find_copilot() -> ProgramLocation | None:
+    """GitHub Copilot CLI, from COPILOT_BIN or PATH."""
+    return find_program("copilot", variable="COPILOT_BIN")
 
 
 def find_bubblewrap() -> ProgramLocation | None:
