@@ -77,10 +77,16 @@ class ProgramRun:
 
 @asynccontextmanager
 async def program_run(
-    kind: type[ProgramAgent], backend: Backend, folder: Path, options: AgentOptions = NO_OPTIONS, **session: Any
+    kind: type[ProgramAgent],
+    backend: Backend,
+    folder: Path,
+    options: AgentOptions = NO_OPTIONS,
+    program: Path | None = None,
+    **session: Any,
 ) -> AsyncIterator[ProgramRun]:
+    setup = AgentSetup(agent_options=options, program=None if program is None else str(program))
     async with world(backend, **session) as here:
-        yield ProgramRun(here, folder, kind(AgentSetup(agent_options=options)))
+        yield ProgramRun(here, folder, kind(setup))
 
 
 async def works_and_replays(

@@ -5,13 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from proctor.agents.copilot import REMEDY, Copilot, CopilotReader
-from proctor.core.agent import AgentRequest, AgentSetup
-from proctor.core.agent_options import AgentOptions
-from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.programs import find_copilot
-from program_lab import (
+from optional_agents import (
     ENDLESS,
     USED,
     WRITES_A_FILE,
@@ -21,6 +15,12 @@ from program_lab import (
     script,
     works_and_replays,
 )
+from proctor.agents.copilot import REMEDY, Copilot, CopilotReader
+from proctor.core.agent import AgentRequest, AgentSetup
+from proctor.core.agent_options import AgentOptions
+from proctor.core.causes import Cause
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.programs import find_copilot
 
 MODEL = "gpt-5.5"
 

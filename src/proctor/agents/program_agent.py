@@ -36,7 +36,9 @@ _FAULTS: Final = {
 
 # Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
 # variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
+# Shared libraries that are the program's own are in PROCTOR_LIBRARIES; it finds there what the variable for them was.
 _LAUNCH: Final = r"""
+set -f
 host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
 shift 6
 fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
@@ -62,6 +64,9 @@ while [ "$number" -lt "$files" ]; do
 done
 SHELL=$(command -v bash) || fault no_bash
 export SHELL
+if [ "$PROCTOR_LIBRARIES" ]; then
+  export PROCTOR_LIBRARIES="$LD_LIBRARY_PATH" LD_LIBRARY_PATH="$PROCTOR_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fi
 "$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
 export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
 printf '{"pid":%s}\n' "$$"
@@ -210,6 +215,10 @@ class ProgramAgent(Agent):
         ]
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
+    def executable(self, program: MountedProgram) -> str:
+        """What is started in the environment: the program, or what runs it."""
+        return str(program.path) if self._setup.in_place else program.path_in(self._target)
+
     def companion_path(self, program: MountedProgram, name: str) -> str:
         """Where a companion of the program is in the environment."""
         return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
@@ -233,7 +242,7 @@ class ProgramAgent(Agent):
             " ".join(variables),
             " ".join(f"{name}={folder}" for name, folder in self.folders.items()),
             str(len(files)),
-            str(program.path) if self._setup.in_place else program.path_in(self._target),
+            self.executable(program),
             *self.arguments(request),
         ]
         reader = self.make_reader(on_progress, request.model or "")

