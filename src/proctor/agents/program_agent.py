@@ -25,7 +25,7 @@ from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, Member, ModelUsage
 
 STREAM_FILE: Final = "stream.jsonl"
-# Of one variable, in which a file's content comes into the environment.
+# Of one variable, in which a file's content comes into the environment, or of one argument.
 _LONGEST_FILE: Final = 131_000
 _FAULTS: Final = {
     "no_bash": "the environment has no bash, which the agent's program needs; install bash in the image",
@@ -296,10 +296,19 @@ def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndD
     return Cause.AGENT_CRASHED, process_exit.summary + suffix
 
 
+def check_prompt(text: str) -> str:
+    """A prompt, or a file with one, that fits into a variable or an argument.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
+        raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
+    return text
+
+
 def _file_variables(files: Mapping[str, str]) -> dict[str, str]:
     variables: dict[str, str] = {}
     for number, (path, text) in enumerate(files.items()):
-        if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
-            raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
-        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": text}
+        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": check_prompt(text)}
     return variables

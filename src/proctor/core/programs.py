@@ -89,6 +89,16 @@ def find_codex() -> ProgramLocation | None:
     return find_program("codex", variable="CODEX_BIN")
 
 
+def find_node() -> ProgramLocation | None:
+    """Node, from NODE_BIN or PATH."""
+    return find_program("node", variable="NODE_BIN")
+
+
+def find_qwen() -> ProgramLocation | None:
+    """Qwen Code, from QWEN_BIN or PATH."""
+    return find_program("qwen", variable="QWEN_BIN")
+
+
 def find_copilot() -> ProgramLocation | None:
     """GitHub Copilot CLI, from COPILOT_BIN or PATH."""
     return find_program("copilot", variable="COPILOT_BIN")
