@@ -94,6 +94,11 @@ def find_node() -> ProgramLocation | None:
     return find_program("node", variable="NODE_BIN")
 
 
+def find_kimi() -> ProgramLocation | None:
+    """Kimi Code, from KIMI_BIN or PATH."""
+    return find_program("kimi", variable="KIMI_BIN")
+
+
 def find_qwen() -> ProgramLocation | None:
     """Qwen Code, from QWEN_BIN or PATH."""
     return find_program("qwen", variable="QWEN_BIN")
