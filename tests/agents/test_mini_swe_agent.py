@@ -26,7 +26,7 @@ from proctor.core.programs import find_mini_swe_agent
 
 MODEL = "gpt-5.5"
 SUBMITS: list[dict[str, Any]] = [
-    {"text": "I make it.", "tools": [{"shell": {"command": "echo made > out.txt && pwd"}}], "usage": FIRST},
+    {"text": "I make it.", "tools": [{"shell": {"command": "echo made > out.txt && env"}}], "usage": FIRST},
     {"tools": [{"shell": {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo Done."}}], "usage": SECOND},
 ]
 
@@ -60,13 +60,13 @@ async def test_the_repository_does_not_steer_it_and_prompts_of_the_run_do(tmp_pa
     options = AgentOptions(append_system_prompt="Be '{{ kind }}' 😀\nand \"terse\".")
     async with program_run(MiniSweAgent, script(*SUBMITS), tmp_path, options, recording=recording) as run:
         (run.workspace / "mini.yaml").write_text("agent:\n  system_template: BANANA\n  instance_template: BANANA\n")
-        (run.workspace / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9/\nMSWEA_MODEL_NAME=BANANA\n")
+        (run.workspace / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9/\nSTEERED=BANANA\n")
         for name in ("minisweagent", "litellm", "yaml", "sitecustomize", "json"):
             (run.workspace / f"{name}.py").write_text("raise SystemExit('BANANA')")
         outcome = await run.work(MODEL)
         assert outcome.cause is None, outcome.detail
+    assert "BANANA" not in recording.read_text()
     said = first_request(recording)
-    assert "BANANA" not in said
     assert "You are a helpful assistant" in said
     assert "Be \\'{{ kind }}\\' 😀\\nand \"terse\"." in said
 

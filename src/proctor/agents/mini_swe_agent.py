@@ -118,6 +118,7 @@ class MiniSweAgent(PythonAgent):
             "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
             "MSWEA_SILENT_STARTUP": "1",
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_MODE": "PRODUCTION",  # otherwise it reads the `.env` of the repository
         }
 
     def program_arguments(self, request: AgentRequest) -> list[str]:
