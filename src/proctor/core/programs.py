@@ -104,6 +104,11 @@ def find_qwen() -> ProgramLocation | None:
     return find_program("qwen", variable="QWEN_BIN")
 
 
+def find_aider() -> ProgramLocation | None:
+    """aider, from AIDER_BIN or PATH."""
+    return find_program("aider", variable="AIDER_BIN")
+
+
 def find_copilot() -> ProgramLocation | None:
     """GitHub Copilot CLI, from COPILOT_BIN or PATH."""
     return find_program("copilot", variable="COPILOT_BIN")
