@@ -29,7 +29,7 @@ def emit(**event):
     sys.stdout.flush()
     os.write(1, (json.dumps(event) + "\n").encode())
 
-own = os.environ["PROCTOR_AIDER"]
+own = os.environ["AGENT_AIDER"]
 aider.main.generate_search_path_list = lambda default, root, named: []
 make_parser = aider.main.get_parser
 aider.main.get_parser = lambda files, root: make_parser([], root)
@@ -100,10 +100,17 @@ class Aider(PythonAgent):
     title = "aider"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
     distribution = "aider-chat"
     launcher = _LAUNCHER
     foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
-    folders = {"PROCTOR_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"),
+            *("LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"),
+        }
+    )
+    folders = {"AGENT_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         super().__init__(setup)

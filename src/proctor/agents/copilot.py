@@ -41,7 +41,21 @@ class Copilot(ProgramAgent):
     title = "Copilot CLI"
     remedy = REMEDY
     dialects = ("chat", "responses", "messages")
+    scripted_model = "gpt-5.5"
     foreign_variables = ("COPILOT_*", "GH_*", "GITHUB_*", "OTEL_*", "USE_*GREP*", "TGREP_*")
+    reserved_variables = frozenset(
+        {
+            *(
+                "COPILOT_PROVIDER_BASE_URL",
+                "COPILOT_PROVIDER_TYPE",
+                "COPILOT_PROVIDER_WIRE_API",
+                "COPILOT_PROVIDER_API_KEY",
+            ),
+            *("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_GITHUB_TOKEN", "GH_TOKEN"),
+            *("GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_AUTO_UPDATE", "COPILOT_HOME"),
+            *("COPILOT_CACHE_HOME", _PACKAGE_VARIABLE),
+        }
+    )
     folders = {"COPILOT_HOME": "copilot", "COPILOT_CACHE_HOME": "copilot-cache"}  # noqa: RUF012 - a constant of the class
 
     def __init__(self, setup: AgentSetup | None = None) -> None:

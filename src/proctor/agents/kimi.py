@@ -32,7 +32,15 @@ class Kimi(NodeAgent):
     title = "Kimi Code"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    scripted_model = "kimi-k2.5"
     foreign_variables = ("KIMI_*", "MOONSHOT_*", "OPENAI_*", "ANTHROPIC_*", "OTEL_*")
+    reserved_variables = frozenset(
+        {
+            *("KIMI_CODE_HOME", "KIMI_DISABLE_TELEMETRY", "KIMI_CODE_NO_AUTO_UPDATE", "KIMI_API_KEY"),
+            *("KIMI_MODEL_NAME", "KIMI_MODEL_API_KEY", "KIMI_MODEL_BASE_URL", "MOONSHOT_API_KEY"),
+            *("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+        }
+    )
     folders = {"KIMI_CODE_HOME": "kimi"}  # noqa: RUF012 - a constant of the class
     own_folder = "KIMI_CODE_HOME"
     node_version = (22, 19)

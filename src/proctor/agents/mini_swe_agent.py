@@ -87,9 +87,16 @@ class MiniSweAgent(PythonAgent):
     title = "mini-SWE-agent"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
     distribution = "mini-swe-agent"
     launcher = _LAUNCHER
     foreign_variables = ("MSWEA_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*")
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
+            *("LITELLM_LOCAL_MODEL_COST_MAP", "MSWEA_CONFIGURED", "MSWEA_GLOBAL_CONFIG_DIR", "MSWEA_SILENT_STARTUP"),
+        }
+    )
     folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
 
     def __init__(self, setup: AgentSetup | None = None) -> None:

@@ -36,7 +36,7 @@ _FAULTS: Final = {
 
 # Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
 # variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
-# Shared libraries that are the program's own are in PROCTOR_LIBRARIES; it finds there what the variable for them was.
+# Shared libraries that are the program's own are in AGENT_LIBRARIES; it finds there what the variable for them was.
 _LAUNCH: Final = r"""
 set -f
 host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
@@ -64,8 +64,8 @@ while [ "$number" -lt "$files" ]; do
 done
 SHELL=$(command -v bash) || fault no_bash
 export SHELL
-if [ "$PROCTOR_LIBRARIES" ]; then
-  export PROCTOR_LIBRARIES="$LD_LIBRARY_PATH" LD_LIBRARY_PATH="$PROCTOR_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+if [ "$AGENT_LIBRARIES" ]; then
+  export AGENT_LIBRARIES="$LD_LIBRARY_PATH" LD_LIBRARY_PATH="$AGENT_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 "$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
 export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"

@@ -40,9 +40,9 @@ print(json.dumps({
 # Arguments: how many folders with packages follow, the folders, then the program's.
 _LAUNCHER: Final = """
 import os, site, sys
-if "PROCTOR_LIBRARIES" in os.environ:
+if "AGENT_LIBRARIES" in os.environ:
     # Its own libraries are not those of the commands that it runs.
-    os.environ["LD_LIBRARY_PATH"] = os.environ.pop("PROCTOR_LIBRARIES")
+    os.environ["LD_LIBRARY_PATH"] = os.environ.pop("AGENT_LIBRARIES")
     if not os.environ["LD_LIBRARY_PATH"]:
         del os.environ["LD_LIBRARY_PATH"]
 count = int(sys.argv[1])
@@ -125,7 +125,7 @@ class PythonAgent(ProgramAgent):
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
         """Where the interpreter's shared library is, which it may expect at a path of this machine."""
         libraries = [name for name in self.find_program().companions if name.startswith(f"{_LIBRARIES}/")]
-        return {"PROCTOR_LIBRARIES": f"{self._target}-{_LIBRARIES}"} if libraries and not self._setup.in_place else {}
+        return {"AGENT_LIBRARIES": f"{self._target}-{_LIBRARIES}"} if libraries and not self._setup.in_place else {}
 
     def arguments(self, request: AgentRequest) -> list[str]:
         """The launcher, without anything that the environment says to interpreters, and the program's arguments."""

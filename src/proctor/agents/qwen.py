@@ -31,6 +31,7 @@ class Qwen(NodeAgent):
     title = "Qwen Code"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
     foreign_variables = (
         "QWEN_*",
         "OPENAI_*",
@@ -40,6 +41,12 @@ class Qwen(NodeAgent):
         "DASHSCOPE_*",
         "SANDBOX",
         "OTEL_*",
+    )
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "QWEN_HOME", "QWEN_RUNTIME_DIR"),
+            *("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL", "DASHSCOPE_API_KEY"),
+        }
     )
     folders = {"QWEN_HOME": "qwen", "QWEN_RUNTIME_DIR": "qwen-runtime"}  # noqa: RUF012 - a constant of the class
     own_folder = "QWEN_HOME"
