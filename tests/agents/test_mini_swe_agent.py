@@ -26,7 +26,7 @@ from proctor.core.programs import find_mini_swe_agent
 
 MODEL = "gpt-5.5"
 SUBMITS: list[dict[str, Any]] = [
-    {"text": "I make it.", "tools": [{"shell": {"command": "echo made > out.txt && env"}}], "usage": FIRST},
+    {"text": "I make it.", "tools": [{"shell": {"command": "echo made > out.txt && pwd"}}], "usage": FIRST},
     {"tools": [{"shell": {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo Done."}}], "usage": SECOND},
 ]
 
@@ -58,7 +58,8 @@ async def test_a_spent_budget_ends_it_with_one_refusal(tmp_path: Path) -> None:
 async def test_the_repository_does_not_steer_it_and_prompts_of_the_run_do(tmp_path: Path) -> None:
     recording = tmp_path / "cassette.jsonl"
     options = AgentOptions(append_system_prompt="Be '{{ kind }}' 😀\nand \"terse\".")
-    async with program_run(MiniSweAgent, script(*SUBMITS), tmp_path, options, recording=recording) as run:
+    shows = {"tools": [{"shell": {"command": "env"}}]}
+    async with program_run(MiniSweAgent, script(shows, *SUBMITS), tmp_path, options, recording=recording) as run:
         (run.workspace / "mini.yaml").write_text("agent:\n  system_template: BANANA\n  instance_template: BANANA\n")
         (run.workspace / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:9/\nSTEERED=BANANA\n")
         for name in ("minisweagent", "litellm", "yaml", "sitecustomize", "json"):

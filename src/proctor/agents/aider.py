@@ -149,7 +149,7 @@ class Aider(PythonAgent):
         return choose_dialect(request.model, self.dialects)
 
 
-class _Event(msgspec.Struct):
+class _AiderEvent(msgspec.Struct):
     proctor: str
     text: str = ""
     input: int | None = None
@@ -159,7 +159,7 @@ class _Event(msgspec.Struct):
     files: list[str] = []
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_AiderEvent)
 
 
 class AiderReader(ProgramReader):
@@ -193,7 +193,7 @@ class AiderReader(ProgramReader):
             case "end":
                 self._finished = True
 
-    def _count(self, event: _Event) -> None:
+    def _count(self, event: _AiderEvent) -> None:
         if event.input is None:
             return
         self._requests += 1

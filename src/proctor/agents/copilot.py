@@ -126,20 +126,20 @@ class Copilot(ProgramAgent):
         return CopilotReader(on_progress, model)
 
 
-class _Data(msgspec.Struct):
+class _CopilotData(msgspec.Struct):
     content: Any = None
     message: str = ""
     toolName: str = ""  # noqa: N815 - as the program writes it
     arguments: Any = None
 
 
-class _Event(msgspec.Struct):
+class _CopilotEvent(msgspec.Struct):
     type: str = ""
-    data: _Data | None = None
+    data: _CopilotData | None = None
     exitCode: int | None = None  # noqa: N815 - as the program writes it
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_CopilotEvent)
 
 
 class CopilotReader(ProgramReader):
@@ -158,7 +158,7 @@ class CopilotReader(ProgramReader):
             event = _EVENT.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        data = event.data or _Data()
+        data = event.data or _CopilotData()
         match event.type:
             case "tool.execution_start":
                 self._steps += 1

@@ -114,23 +114,23 @@ class Kimi(NodeAgent):
         return "\n".join(["---", *head, "---", body])
 
 
-class _Called(msgspec.Struct):
+class _KimiFunction(msgspec.Struct):
     name: str = ""
     arguments: str = ""
 
 
-class _Call(msgspec.Struct):
-    function: _Called = msgspec.field(default_factory=_Called)
+class _KimiCall(msgspec.Struct):
+    function: _KimiFunction = msgspec.field(default_factory=_KimiFunction)
 
 
-class _Line(msgspec.Struct):
+class _KimiMessage(msgspec.Struct):
     role: str = ""
     type: str = ""
     content: Any = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_KimiCall] | None = None
 
 
-_LINE: Final = msgspec.json.Decoder(_Line)
+_LINE: Final = msgspec.json.Decoder(_KimiMessage)
 
 
 class KimiReader(ProgramReader):
@@ -156,7 +156,7 @@ class KimiReader(ProgramReader):
         elif message.role == "meta" and message.type == "session.resume_hint":
             self._finished = True
 
-    def _take_message(self, message: _Line) -> None:
+    def _take_message(self, message: _KimiMessage) -> None:
         if isinstance(message.content, str) and message.content:
             self._text = message.content
             self._on_progress(truncate_line(message.content))

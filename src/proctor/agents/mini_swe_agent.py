@@ -143,19 +143,19 @@ class MiniSweAgent(PythonAgent):
         return choose_dialect(request.model, self.dialects)
 
 
-class _PromptDetails(msgspec.Struct):
+class _MiniPromptDetails(msgspec.Struct):
     cached_tokens: int | None = None
 
 
-class _OutputDetails(msgspec.Struct):
+class _MiniOutputDetails(msgspec.Struct):
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _MiniUsage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _OutputDetails | None = None
+    prompt_tokens_details: _MiniPromptDetails | None = None
+    completion_tokens_details: _MiniOutputDetails | None = None
     cache_creation_input_tokens: int | None = None
 
     @property
@@ -171,15 +171,15 @@ class _Usage(msgspec.Struct):
         )
 
 
-class _Event(msgspec.Struct):
+class _MiniEvent(msgspec.Struct):
     proctor: str
     text: str = ""
     commands: list[str] = []
-    usage: _Usage | None = None
+    usage: _MiniUsage | None = None
     status: str = ""
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_MiniEvent)
 
 
 class MiniSweAgentReader(ProgramReader):

@@ -105,37 +105,37 @@ class Qwen(NodeAgent):
         return QwenReader(on_progress, model)
 
 
-class _Usage(msgspec.Struct):
+class _QwenUsage(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
 
 
-class _Block(msgspec.Struct):
+class _QwenBlock(msgspec.Struct):
     type: str = ""
     text: str = ""
     name: str = ""
     input: Any = None
 
 
-class _Message(msgspec.Struct):
-    content: list[_Block] = []
+class _QwenMessage(msgspec.Struct):
+    content: list[_QwenBlock] = []
 
 
-class _Error(msgspec.Struct):
+class _QwenError(msgspec.Struct):
     message: str = ""
 
 
-class _Event(msgspec.Struct):
+class _QwenEvent(msgspec.Struct):
     type: str = ""
-    message: _Message | None = None
+    message: _QwenMessage | None = None
     is_error: bool = False
     result: Any = None
-    error: _Error | None = None
-    usage: _Usage | None = None
+    error: _QwenError | None = None
+    usage: _QwenUsage | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_QwenEvent)
 
 
 class QwenReader(ProgramReader):
@@ -147,7 +147,7 @@ class QwenReader(ProgramReader):
         self._error = ""
         self._text = ""
         self._steps = 0
-        self._usage: _Usage | None = None
+        self._usage: _QwenUsage | None = None
 
     def handle_line(self, line: bytes) -> None:
         """Read one event."""
@@ -162,7 +162,7 @@ class QwenReader(ProgramReader):
             case "result":
                 self._take_result(event)
 
-    def _take_block(self, block: _Block) -> None:
+    def _take_block(self, block: _QwenBlock) -> None:
         if block.type == "tool_use":
             self._steps += 1
             given = block.input if isinstance(block.input, dict) else {}
@@ -171,11 +171,11 @@ class QwenReader(ProgramReader):
             self._text = block.text
             self._on_progress(truncate_line(block.text))
 
-    def _take_result(self, event: _Event) -> None:
+    def _take_result(self, event: _QwenEvent) -> None:
         said = event.result if isinstance(event.result, str) else ""
         self._usage = event.usage
         if event.is_error or said.startswith(_ERROR):
-            self._error = (event.error or _Error()).message or said or "its session failed"
+            self._error = (event.error or _QwenError()).message or said or "its session failed"
             self._text = "" if self._text.startswith(_ERROR) else self._text
         else:
             self._finished, self._text = True, said or self._text
