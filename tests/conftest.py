@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from lanes import LANES, lane_of
-from paths import PYTHON, REAL_SAMPLES
+from paths import OPTIONAL_AGENT, PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
 os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
@@ -72,12 +72,13 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With PROCTOR_TESTS_COMPLETE set, as in CI, a test that is skipped for want of something has failed.
 
-    Only the real samples may be missing: what is tried on them has been tried on ours.
+    Only the real samples may be missing, as what is tried on them has been tried on ours, and the programs of some
+    agents.
     """
     report = yield
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROCTOR_TESTS_COMPLETE"):
         reason = str(call.excinfo.value) if call.excinfo else ""
-        if not reason.startswith(REAL_SAMPLES):
+        if not reason.startswith((REAL_SAMPLES, OPTIONAL_AGENT)):
             report.outcome = "failed"
             report.longrepr = f"skipped, but nothing may be missing here: {reason}"
     return report

@@ -12,6 +12,8 @@ PYTHON = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 # What a skip begins with that hides nothing: the same test has passed on a sample of our own.
 REAL_SAMPLES = "tried on the real samples when present"
+# Likewise: the program of an agent that CI does not install; it has others that cover the same code and dialects.
+OPTIONAL_AGENT = "tried where this agent is installed, which CI does not do"
 
 
 def sample_data(*parts: str) -> Path:

@@ -1,10 +1,12 @@
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import venv
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from cli_world import CliWorld
 from proctor import doctor
+from proctor.agents.aider import Aider
 from proctor.doctor import Check, CheckState, Diagnosis
 from proctor.environments.bubblewrap import find_bubblewrap as found_bubblewrap
 from proctor.environments.cgroups import Cgroup
@@ -30,7 +33,9 @@ def only_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    for variable in ("H2_BIN", "X07_BIN", "CLAUDE_BIN", "DOCKER_HOST", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for variable in [name for name in os.environ if name.endswith("_BIN")]:
+        monkeypatch.delenv(variable)
+    for variable in ("DOCKER_HOST", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return folder
@@ -178,6 +183,22 @@ def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10**9))
     assert doctor.check_disk().state is CheckState.BROKEN
+
+
+def test_the_program_of_an_agent_is_shown_as_the_agent_finds_it(
+    only_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = doctor.check_agent(Aider)
+    assert (missing.name, missing.state, missing.remedy) == ("aider", CheckState.MISSING, Aider.remedy)
+    venv.create(tmp_path / "venv", symlinks=True)
+    (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "aider_chat-0.9.dist-info").mkdir()
+    (packages / "aider_chat-0.9.dist-info" / "METADATA").write_text("Name: aider-chat\nVersion: 0.9\n")
+    command = tmp_path / "venv" / "bin" / "aider"
+    command.touch(0o755)
+    monkeypatch.setenv("AIDER_BIN", str(command))
+    there = doctor.check_agent(Aider)
+    assert (there.state, there.detail, there.remedy) == (CheckState.OK, "0.9", "")
 
 
 def test_every_problem_has_a_remedy(only_path: Path) -> None:

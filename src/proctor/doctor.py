@@ -10,7 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
+from proctor.agents.aider import Aider
+from proctor.agents.copilot import Copilot
 from proctor.agents.h2 import h2_version
+from proctor.agents.kimi import Kimi
+from proctor.agents.mini_swe_agent import MiniSweAgent
+from proctor.agents.program_agent import ProgramAgent
+from proctor.agents.qwen import Qwen
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import (
@@ -171,6 +177,16 @@ def check_codex() -> Check:
     )
 
 
+def check_agent(kind: type[ProgramAgent]) -> Check:
+    """The program of an agent, as the agent itself finds it."""
+    needed_for = f"running tasks with --agent {kind.name}"
+    try:
+        versions = kind().versions()
+    except InfrastructureError as error:
+        return _failed_check(kind.name, CheckState.MISSING, error, needed_for, remedy=kind.remedy)
+    return Check(name=kind.name, state=CheckState.OK, detail=versions[kind.name], needed_for=needed_for)
+
+
 def check_h2() -> Check:
     """h2 runs pods of agents."""
     needed_for = "h2 mode: pods of agents"
@@ -252,6 +268,7 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_container_limits,
     check_claude,
     check_codex,
+    *(partial(check_agent, kind) for kind in (Copilot, MiniSweAgent, Qwen, Kimi, Aider)),
     check_h2,
     check_node,
     check_credentials,

@@ -11,7 +11,8 @@ from proctor.gateway.upstream import ProviderAuth
 
 
 @pytest.mark.parametrize(
-    ("packed", "encoding"), [(b"abc", "identity"), (gzip.compress(b"abc", mtime=0), "gzip"), (zlib.compress(b"abc"), "deflate")]
+    ("packed", "encoding"),
+    [(b"abc", "identity"), (gzip.compress(b"abc", mtime=0), "gzip"), (zlib.compress(b"abc"), "deflate")],
 )
 def test_a_packed_body_is_unpacked(packed: bytes, encoding: str) -> None:
     assert unpack(packed, encoding, limit=3) == b"abc"

@@ -82,6 +82,11 @@ def test_a_tool_that_runs_programs_gets_one() -> None:
     assert 'tools.exec_command({cmd: "echo \\"a\\""})' in str(text)
 
 
+def test_a_tool_with_a_schema_gets_arguments_whatever_its_type_is_called() -> None:
+    tool = {"type": "custom", "name": "bash", "input_schema": schema("command", command=TEXT)}
+    assert resolve_call("shell", {"command": "ls"}, parsed("messages", tools=[tool])) == ("bash", {"command": "ls"})
+
+
 def test_what_is_not_said_by_kind_is_left_as_it_is() -> None:
     call = parsed("chat", offered=("edit", "bash"))
     own = {"filePath": "a", "oldString": "b", "newString": "c"}

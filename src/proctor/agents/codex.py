@@ -1,7 +1,6 @@
 """Codex CLI, run once per task through ``codex exec``."""
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +10,7 @@ from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, Progre
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_codex, resolve_program
+from proctor.core.programs import find_codex, native_program, resolve_program
 from proctor.core.result import ModelUsage, Tokens
 
 REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
@@ -20,7 +19,6 @@ _PROVIDER: Final = "proctor"
 _INSTRUCTIONS: Final = "instructions.md"
 # Where npm puts the program of each platform, seen from a folder above the launcher.
 _NATIVE: Final = ("node_modules/@openai/codex-linux-*/vendor/*/bin/codex", "codex-linux-*/vendor/*/bin/codex")
-_ELF: Final = b"\x7fELF"
 
 
 class Codex(ProgramAgent):
@@ -43,7 +41,7 @@ class Codex(ProgramAgent):
     def find_program(self) -> MountedProgram:
         """The native program, and the folder of its package where it has one: it brings programs of its own."""
         found = resolve_program(self._setup.program, find_codex, missing="Codex is not installed here", fix=REMEDY)
-        native = _native_program(found)
+        native = native_program(found, _NATIVE)
         if native is None:
             raise InfrastructureError("there is no native Codex beside this launcher", where=found, fix=REMEDY)
         is_packaged = native.parent.name == "bin" and "vendor" in native.parts
@@ -173,18 +171,6 @@ class CodexReader(ProgramReader):
         return ProgramReport(
             finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
         )
-
-
-def _native_program(found: Path) -> Path | None:
-    """The program itself, where npm has put a launcher in front of it."""
-    with found.open("rb") as file:
-        if file.read(len(_ELF)) == _ELF:
-            return found
-    for folder in found.parents:
-        for pattern in _NATIVE:
-            if native := next(iter(sorted(folder.glob(pattern))), None):
-                return native.resolve()
-    return None
 
 
 def _config(lines: dict[str, Any], sections: dict[str, dict[str, Any]]) -> str:

@@ -81,7 +81,7 @@ class NodeAgent(ProgramAgent):
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
         """What is hidden."""
         hidden = {"folders": self.hidden_folders, "files": self.hidden_files, "own": self.own_folder}
-        return {"PROCTOR_HIDDEN": json.dumps(hidden)}
+        return {"AGENT_HIDDEN": json.dumps(hidden)}
 
     def _script(self) -> Path:
         missing = f"{self.title} is not installed here"

@@ -25,7 +25,7 @@ from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, Member, ModelUsage
 
 STREAM_FILE: Final = "stream.jsonl"
-# Of one variable, in which a file's content comes into the environment.
+# Of one variable, in which a file's content comes into the environment, or of one argument.
 _LONGEST_FILE: Final = 131_000
 _FAULTS: Final = {
     "no_bash": "the environment has no bash, which the agent's program needs; install bash in the image",
@@ -36,7 +36,9 @@ _FAULTS: Final = {
 
 # Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
 # variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
+# Shared libraries that are the program's own are in AGENT_LIBRARIES; it finds there what the variable for them was.
 _LAUNCH: Final = r"""
+set -f
 host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
 shift 6
 fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
@@ -62,6 +64,9 @@ while [ "$number" -lt "$files" ]; do
 done
 SHELL=$(command -v bash) || fault no_bash
 export SHELL
+if [ "$AGENT_LIBRARIES" ]; then
+  export AGENT_LIBRARIES="$LD_LIBRARY_PATH" LD_LIBRARY_PATH="$AGENT_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+fi
 "$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
 export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
 printf '{"pid":%s}\n' "$$"
@@ -136,7 +141,7 @@ class ProgramAgent(Agent):
         folders: variables that name folders of the program's own, made anew for each attempt.
 
     Args:
-        grace_seconds: how long the program has to exit once it has been interrupted; 0: it is killed at once.
+        grace_seconds: how long the program has to exit once it has been interrupted.
     """
 
     title: ClassVar[str]
@@ -210,6 +215,10 @@ class ProgramAgent(Agent):
         ]
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
+    def executable(self, program: MountedProgram) -> str:
+        """What is started in the environment: the program, or what runs it."""
+        return str(program.path) if self._setup.in_place else program.path_in(self._target)
+
     def companion_path(self, program: MountedProgram, name: str) -> str:
         """Where a companion of the program is in the environment."""
         return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
@@ -233,7 +242,7 @@ class ProgramAgent(Agent):
             " ".join(variables),
             " ".join(f"{name}={folder}" for name, folder in self.folders.items()),
             str(len(files)),
-            str(program.path) if self._setup.in_place else program.path_in(self._target),
+            self.executable(program),
             *self.arguments(request),
         ]
         reader = self.make_reader(on_progress, request.model or "")
@@ -287,10 +296,19 @@ def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndD
     return Cause.AGENT_CRASHED, process_exit.summary + suffix
 
 
+def check_prompt(text: str) -> str:
+    """A prompt, or a file with one, that fits into a variable or an argument.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
+        raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
+    return text
+
+
 def _file_variables(files: Mapping[str, str]) -> dict[str, str]:
     variables: dict[str, str] = {}
     for number, (path, text) in enumerate(files.items()):
-        if len(text.encode("utf-8", "replace")) > _LONGEST_FILE:
-            raise UsageError(f"a system prompt cannot be longer than {_LONGEST_FILE} bytes")
-        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": text}
+        variables |= {f"AGENT_FILE_{number}_PATH": path, f"AGENT_FILE_{number}_TEXT": check_prompt(text)}
     return variables

@@ -12,6 +12,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
 _FIRST_LINE_SECONDS: Final = 20.0
+_ELF: Final = b"\x7fELF"
 
 
 class ProgramLocation(Record):
@@ -63,6 +64,21 @@ def resolve_program(path: str | None, find: Callable[[], ProgramLocation | None]
     return there.path.resolve()
 
 
+def native_program(found: Path, patterns: Sequence[str]) -> Path | None:
+    """The program itself, where npm has put a launcher in front of it.
+
+    `patterns` say where it may be, seen from one of the folders above the launcher.
+    """
+    with found.open("rb") as file:
+        if file.read(len(_ELF)) == _ELF:
+            return found
+    for folder in found.parents:
+        for pattern in patterns:
+            if native := next(iter(sorted(folder.glob(pattern))), None):
+                return native.resolve()
+    return None
+
+
 def find_claude() -> ProgramLocation | None:
     """Claude Code: from CLAUDE_BIN, PATH, or the claude-agent-sdk package, which carries it."""
     return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
@@ -88,6 +104,31 @@ def find_pi() -> ProgramLocation | None:
     packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
     found = find_program("pi", variable="PI_BIN")
     return found or next(filter(None, (_global_npm_program(package, "pi") for package in packages)), None)
+
+
+def find_kimi() -> ProgramLocation | None:
+    """Kimi Code, from KIMI_BIN or PATH."""
+    return find_program("kimi", variable="KIMI_BIN")
+
+
+def find_qwen() -> ProgramLocation | None:
+    """Qwen Code, from QWEN_BIN or PATH."""
+    return find_program("qwen", variable="QWEN_BIN")
+
+
+def find_aider() -> ProgramLocation | None:
+    """aider, from AIDER_BIN or PATH."""
+    return find_program("aider", variable="AIDER_BIN")
+
+
+def find_copilot() -> ProgramLocation | None:
+    """GitHub Copilot CLI, from COPILOT_BIN or PATH."""
+    return find_program("copilot", variable="COPILOT_BIN")
+
+
+def find_mini_swe_agent() -> ProgramLocation | None:
+    """mini-SWE-agent, from MINI_SWE_AGENT_BIN or PATH."""
+    return find_program("mini", variable="MINI_SWE_AGENT_BIN")
 
 
 def find_bubblewrap() -> ProgramLocation | None:

@@ -106,7 +106,9 @@ def _tools_in(value: Any) -> Iterator[_Offered]:
             yield from _tools_in(one)
         if not inner and isinstance(value.get("name"), str):
             schemas = [value[key] for key in _SCHEMAS if isinstance(value.get(key), dict)]
-            yield _Offered(value["name"], schemas[0] if schemas else {}, value.get("type") == "custom")
+            # The Messages API calls every tool of a client `custom`, and those have schemas.
+            is_custom = value.get("type") == "custom" and not schemas
+            yield _Offered(value["name"], schemas[0] if schemas else {}, is_custom)
 
 
 def _arguments(kind: str, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

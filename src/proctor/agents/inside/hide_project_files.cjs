@@ -1,6 +1,6 @@
 // Loaded into an agent's program before its own code: what the task's repository would configure it with is not there.
 //
-// PROCTOR_HIDDEN has `folders`, of which nothing can be read, and `files`, of which `access` says that they are not there,
+// AGENT_HIDDEN has `folders`, of which nothing can be read, and `files`, of which `access` says that they are not there,
 // and which can be read. Both are names, looked for in the working directory, above and below it, and nowhere in the
 // folder that the variable `own` names: it is the program's.
 "use strict";
@@ -9,8 +9,8 @@ const path = require("node:path");
 const { fileURLToPath } = require("node:url");
 const { syncBuiltinESMExports } = require("node:module");
 
-const hidden = JSON.parse(process.env.PROCTOR_HIDDEN);
-delete process.env.PROCTOR_HIDDEN;
+const hidden = JSON.parse(process.env.AGENT_HIDDEN);
+delete process.env.AGENT_HIDDEN;
 const workdirs = [process.cwd(), fs.realpathSync(process.cwd())];
 const own = [process.env[hidden.own], __dirname].map((folder) => [folder, fs.realpathSync(folder)]).flat();
 

@@ -1,0 +1,216 @@
+"""aider, run once per task with one message: it has no tools, and edits files by what the model writes."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.agents.python_agent import PythonAgent
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import find_aider, resolve_program
+from proctor.core.result import ModelUsage, Tokens
+
+REMEDY: Final = "pipx install aider-chat, or set AIDER_BIN"
+# Nothing switches off its configuration files, among them the `.env` of the task's repository, which outweighs all
+# variables. It leaves its caches in the workspace, and reports nothing that a program could read.
+_LAUNCHER: Final = r"""
+import json, os, webbrowser
+task = sys.stdin.buffer.read().decode("utf-8", "replace")
+import aider.main
+from aider import models, repomap
+from aider.coders.base_coder import Coder
+from aider.exceptions import ExInfo, LiteLLMExceptions
+
+def emit(**event):
+    sys.stdout.flush()
+    os.write(1, (json.dumps(event) + "\n").encode())
+
+own = os.environ["AGENT_AIDER"]
+aider.main.generate_search_path_list = lambda default, root, named: []
+make_parser = aider.main.get_parser
+aider.main.get_parser = lambda files, root: make_parser([], root)
+repomap.RepoMap.TAGS_CACHE_DIR = own + "/tags"
+models.ModelInfoManager._update_cache = lambda self: None
+webbrowser.open = lambda *words, **named: False
+
+# The gateway retries, and its refusals are final.
+find_error = LiteLLMExceptions.get_ex_info
+def get_error(self, error):
+    emit(proctor="error", text=str(error))
+    found = find_error(self, error)
+    return ExInfo(found.name, False, found.description)
+LiteLLMExceptions.get_ex_info = get_error
+
+count_tokens = Coder.calculate_and_show_tokens_and_cost
+def report_tokens(self, messages, completion=None):
+    used = getattr(completion, "usage", None)
+    details = getattr(used, "prompt_tokens_details", None)
+    emit(
+        proctor="message",
+        text=self.partial_response_content or "",
+        input=getattr(used, "prompt_tokens", None),
+        output=getattr(used, "completion_tokens", None) or 0,
+        cached=getattr(details, "cached_tokens", None) or 0,
+        written=getattr(used, "cache_creation_input_tokens", None) or 0,
+    )
+    return count_tokens(self, messages, completion)
+Coder.calculate_and_show_tokens_and_cost = report_tokens
+
+apply_edits = Coder.apply_updates
+def report_edits(self):
+    edited = apply_edits(self)
+    emit(proctor="edits", files=sorted(map(str, edited or ())))
+    return edited
+Coder.apply_updates = report_edits
+
+words = [*sys.argv[1:], "--chat-history-file", own + "/chat.md", "--input-history-file", own + "/input"]
+code = 1
+try:
+    code = aider.main.main([*words, "--message", task]) or 0
+    emit(proctor="end")
+except SystemExit as error:
+    code = error.code if isinstance(error.code, int) else 1
+except BaseException as error:
+    emit(proctor="error", text=f"{type(error).__name__}: {error}")
+sys.stdout.flush()
+# What its libraries have left running is not waited for.
+os._exit(code)
+"""
+_SWITCHES: Final = (
+    *("--yes-always", "--no-pretty", "--no-fancy-input", "--no-detect-urls", "--disable-playwright"),
+    *("--no-auto-commits", "--no-dirty-commits", "--no-gitignore", "--no-stream"),
+    *("--no-check-update", "--no-show-release-notes", "--analytics-disable"),
+    *("--no-show-model-warnings", "--no-check-model-accepts-settings"),
+)
+# By dialect: how litellm is told of it, the variables for the address and the key, and what is behind the address.
+_PROVIDERS: Final = {
+    "chat": ("openai", "OPENAI_API_BASE", "OPENAI_API_KEY", "/v1"),
+    "messages": ("anthropic", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", ""),
+}
+
+
+class Aider(PythonAgent):
+    """aider. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "aider"
+    title = "aider"
+    remedy = REMEDY
+    dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
+    distribution = "aider-chat"
+    launcher = _LAUNCHER
+    foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"),
+            *("LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"),
+        }
+    )
+    folders = {"AGENT_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        options = self._setup.agent_options
+        if options.system_prompt is not None or options.append_system_prompt is not None:
+            raise UsageError("aider cannot be given a system prompt", fix="leave the option out")
+        if options.allowed_tools:
+            raise UsageError("aider has no tools", fix="leave --allowed-tools out")
+
+    def find_script(self) -> Path:
+        """The command `aider`."""
+        return resolve_program(self._setup.program, find_aider, missing="aider is not installed here", fix=REMEDY)
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the model's provider; nothing is downloaded."""
+        _, base, key, path = _PROVIDERS[self._dialect(request)]
+        return super().variables(request, url) | {
+            base: url + path,
+            key: KEY_PLACEHOLDER,
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_MODE": "PRODUCTION",  # otherwise it reads the `.env` of the repository
+        }
+
+    def program_arguments(self, request: AgentRequest) -> list[str]:
+        """One model for everything; no questions, no commits, nothing from the net."""
+        model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
+        return ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of what the launcher prints."""
+        return AiderReader(on_progress, model)
+
+    def _dialect(self, request: AgentRequest) -> str:
+        if request.model is None:
+            raise UsageError("aider must be told its model", fix="give --model")
+        return choose_dialect(request.model, self.dialects)
+
+
+class _AiderEvent(msgspec.Struct):
+    proctor: str
+    text: str = ""
+    input: int | None = None
+    output: int = 0
+    cached: int = 0
+    written: int = 0
+    files: list[str] = []
+
+
+_EVENT: Final = msgspec.json.Decoder(_AiderEvent)
+
+
+class AiderReader(ProgramReader):
+    """Reads what the launcher prints; the other lines are for people. Its steps are the files that it has edited."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._requests = 0
+        self._tokens = Tokens()
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one line."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        match event.proctor:
+            case "message":
+                # A message after an error comes from a request that succeeded.
+                self._text, self._error = event.text, "" if event.text else self._error
+                self._on_progress(truncate_line(event.text))
+                self._count(event)
+            case "edits":
+                self._steps += len(event.files)
+            case "error":
+                self._error = event.text
+            case "end":
+                self._finished = True
+
+    def _count(self, event: _AiderEvent) -> None:
+        if event.input is None:
+            return
+        self._requests += 1
+        self._tokens += Tokens(
+            input=max(0, event.input - event.cached - event.written),
+            output=event.output,
+            cache_read=event.cached,
+            cache_write_5m=event.written,
+        )
+
+    def report(self) -> ProgramReport:
+        """What it has reported."""
+        usage = ModelUsage(model=self._model, requests=self._requests, tokens=self._tokens, cost_usd=None)
+        return ProgramReport(
+            finished=self._finished,
+            error=self._error,
+            final_text=self._text,
+            steps=self._steps,
+            usage=(usage,) if self._requests else (),
+        )

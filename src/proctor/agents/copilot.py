@@ -1,0 +1,209 @@
+"""GitHub Copilot CLI, run once per task with the gateway as its model provider: no login is needed."""
+
+import contextlib
+import hashlib
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.files import cache_root
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import find_copilot, first_line, native_program, resolve_program
+
+REMEDY: Final = "npm install -g @github/copilot, or set COPILOT_BIN"
+# Where npm puts the program of each platform, seen from a folder above the launcher.
+_NATIVE: Final = ("node_modules/@github/copilot-linux-*/copilot", "copilot-linux-*/copilot")
+_PACKAGE: Final = "package"
+_PACKAGE_VARIABLE: Final = "COPILOT_PKG_CACHE_HOME"
+_UNPACK_SECONDS: Final = 120.0
+_PROFILE: Final = "proctor"
+# By dialect: the type of the provider, its API, and what is behind the gateway's address.
+_PROVIDERS: Final = {
+    "chat": ("openai", "completions", "/v1"),
+    "responses": ("openai", "responses", "/v1"),
+    "messages": ("anthropic", "completions", ""),
+}
+
+
+class Copilot(ProgramAgent):
+    """GitHub Copilot CLI. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "copilot"
+    title = "Copilot CLI"
+    remedy = REMEDY
+    dialects = ("chat", "responses", "messages")
+    scripted_model = "gpt-5.5"
+    foreign_variables = ("COPILOT_*", "GH_*", "GITHUB_*", "OTEL_*", "USE_*GREP*", "TGREP_*")
+    reserved_variables = frozenset(
+        {
+            *(
+                "COPILOT_PROVIDER_BASE_URL",
+                "COPILOT_PROVIDER_TYPE",
+                "COPILOT_PROVIDER_WIRE_API",
+                "COPILOT_PROVIDER_API_KEY",
+            ),
+            *("COPILOT_PROVIDER_API_KEY_COMMAND", "COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_GITHUB_TOKEN", "GH_TOKEN"),
+            *("GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_OFFLINE", "COPILOT_AUTO_UPDATE", "COPILOT_HOME"),
+            *("COPILOT_CACHE_HOME", _PACKAGE_VARIABLE),
+        }
+    )
+    folders = {"COPILOT_HOME": "copilot", "COPILOT_CACHE_HOME": "copilot-cache"}  # noqa: RUF012 - a constant of the class
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.system_prompt is not None:
+            raise UsageError(
+                "Copilot CLI cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
+            )
+
+    def find_program(self) -> MountedProgram:
+        """The native program, and its package as it has unpacked it: otherwise it would do so in each environment."""
+        found = resolve_program(
+            self._setup.program, find_copilot, missing="Copilot CLI is not installed here", fix=REMEDY
+        )
+        native = native_program(found, _NATIVE)
+        if native is None:
+            raise InfrastructureError("there is no native Copilot CLI beside this launcher", where=found, fix=REMEDY)
+        return MountedProgram(path=native, root=native, companions={_PACKAGE: _unpacked(native)})
+
+    def versions(self) -> dict[str, str]:
+        """The version of the program on this machine."""
+        program = self.find_program()
+        package = program.companions[_PACKAGE]
+        try:
+            line = first_line(["env", f"{_PACKAGE_VARIABLE}={package}", program.path, "--version"])
+        except OSError as error:
+            raise InfrastructureError(f"{self.title} does not run: {error}", where=program.path) from error
+        return {self.name: line.rstrip(".")}
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """No hooks; the appended prompt is the profile of an agent, which the program puts behind its own prompt."""
+        files = {"copilot/settings.json": json.dumps({"disableAllHooks": True})}
+        appended = self._setup.agent_options.append_system_prompt
+        if appended is not None:
+            head = f"---\nname: {_PROFILE}\ndescription: Works on the task.\n---\n"
+            files[f"copilot/agents/{_PROFILE}.agent.md"] = head + appended
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the provider of the model, and nothing else to reach."""
+        if request.model is None:
+            raise UsageError("Copilot CLI must be told its model", fix="give --model")
+        kind, api, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        return {
+            "COPILOT_PROVIDER_BASE_URL": url + path,
+            "COPILOT_PROVIDER_TYPE": kind,
+            "COPILOT_PROVIDER_WIRE_API": api,
+            "COPILOT_PROVIDER_API_KEY": KEY_PLACEHOLDER,
+            "COPILOT_MODEL": request.model,
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            _PACKAGE_VARIABLE: self.companion_path(self.find_program(), _PACKAGE),
+        }
+
+    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+        """One prompt without questions; nothing of the repository's. The environment is the fence."""
+        options = self._setup.agent_options
+        words = ["--output-format", "json", "--yolo", "--no-ask-user", "--no-color", "--log-level", "none"]
+        words += ["--disable-builtin-mcps", "--no-custom-instructions", "--no-bash-env"]
+        if options.allowed_tools:
+            words.append(f"--available-tools={','.join(options.allowed_tools)}")
+        if options.append_system_prompt is not None:
+            words += ["--agent", _PROFILE]
+        return words
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return CopilotReader(on_progress, model)
+
+
+class _CopilotData(msgspec.Struct):
+    content: Any = None
+    message: str = ""
+    toolName: str = ""  # noqa: N815 - as the program writes it
+    arguments: Any = None
+
+
+class _CopilotEvent(msgspec.Struct):
+    type: str = ""
+    data: _CopilotData | None = None
+    exitCode: int | None = None  # noqa: N815 - as the program writes it
+
+
+_EVENT: Final = msgspec.json.Decoder(_CopilotEvent)
+
+
+class CopilotReader(ProgramReader):
+    """Reads what ``copilot --output-format json`` prints. It has no counts of tokens."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one event."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        data = event.data or _CopilotData()
+        match event.type:
+            case "tool.execution_start":
+                self._steps += 1
+                arguments = data.arguments if isinstance(data.arguments, dict) else {}
+                self._on_progress(truncate_line(f"{data.toolName} {arguments.get('command', '')}".strip()))
+            case "assistant.message" if isinstance(data.content, str) and data.content:
+                self._text = data.content
+                self._on_progress(truncate_line(data.content))
+            case "session.error":
+                self._error = data.message or "its session failed"
+            case "result":
+                self._finished = event.exitCode == 0
+                if self._finished:
+                    self._error = ""  # it has recovered from it
+
+    def report(self) -> ProgramReport:
+        """What it has reported."""
+        return ProgramReport(finished=self._finished, error=self._error, final_text=self._text, steps=self._steps)
+
+
+def _unpacked(native: Path) -> Path:
+    """The folder with the program's package: it unpacks itself when it is first started, 240 MB.
+
+    Raises:
+        InfrastructureError: it does not run.
+    """
+    stat = native.stat()
+    key = hashlib.sha256(f"{native} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:16]
+    folder = cache_root() / "agents" / f"copilot-{key}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as place:
+        made = Path(place) / "package"
+        variables = {_PACKAGE_VARIABLE: str(made), "HOME": place, "PATH": "/usr/bin:/bin"}
+        try:
+            done = subprocess.run(
+                [native, "--version"], env=variables, capture_output=True, timeout=_UNPACK_SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InfrastructureError(f"Copilot CLI does not run: {error}", where=native) from error
+        if done.returncode != 0:
+            said = truncate_line(done.stderr.decode(errors="replace"), 300)
+            raise InfrastructureError(f"Copilot CLI does not run: {said}", where=native)
+        made.mkdir(exist_ok=True)  # a build that unpacks nothing
+        with contextlib.suppress(OSError):  # another process was faster
+            made.rename(folder)
+    return folder

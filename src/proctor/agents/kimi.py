@@ -1,0 +1,169 @@
+"""Kimi Code, run once per task without a terminal."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.node_agent import NodeAgent
+from proctor.agents.program_agent import MountedProgram, ProgramReader, ProgramReport
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import ProgramLocation, find_kimi
+
+REMEDY: Final = "npm install -g @moonshot-ai/kimi-code with Node 22.19 or newer, or set KIMI_BIN and NODE_BIN"
+_PROMPT_FROM_INPUT: Final = Path(__file__).parent / "inside" / "prompt_from_input.cjs"
+# By dialect: the type of the provider, and what is behind the gateway's address.
+_PROVIDERS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
+# It must be told one. Its conversations are compacted before they are as long.
+_CONTEXT_TOKENS: Final = 200_000
+_PROFILE: Final = "agents/proctor.md"
+_OWN_PROMPT: Final = "${base_prompt}"
+
+
+class Kimi(NodeAgent):
+    """Kimi Code. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "kimi"
+    title = "Kimi Code"
+    remedy = REMEDY
+    dialects = ("chat", "messages")
+    scripted_model = "kimi-k2.5"
+    foreign_variables = ("KIMI_*", "MOONSHOT_*", "OPENAI_*", "ANTHROPIC_*", "OTEL_*")
+    reserved_variables = frozenset(
+        {
+            *("KIMI_CODE_HOME", "KIMI_DISABLE_TELEMETRY", "KIMI_CODE_NO_AUTO_UPDATE", "KIMI_API_KEY"),
+            *("KIMI_MODEL_NAME", "KIMI_MODEL_API_KEY", "KIMI_MODEL_BASE_URL", "MOONSHOT_API_KEY"),
+            *("OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+        }
+    )
+    folders = {"KIMI_CODE_HOME": "kimi"}  # noqa: RUF012 - a constant of the class
+    own_folder = "KIMI_CODE_HOME"
+    node_version = (22, 19)
+    # It looks for files of instructions by reading them.
+    hidden_folders = (".kimi-code", ".kimi", ".agents", ".mcp.json", "AGENTS.md", "agents.md")
+
+    def find_launcher(self) -> ProgramLocation | None:
+        """From KIMI_BIN or PATH."""
+        return find_kimi()
+
+    def find_program(self) -> MountedProgram:
+        """Node, the package, and what gives it its prompt."""
+        program = super().find_program()
+        companions = {**program.companions, _PROMPT_FROM_INPUT.name: _PROMPT_FROM_INPUT}
+        return msgspec.structs.replace(program, companions=companions)
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
+        if request.model is None:
+            raise UsageError("Kimi Code must be told its model", fix="give --model")
+        kind, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        sections: dict[str, dict[str, Any]] = {
+            "models.run": {"provider": "proctor", "model": request.model, "max_context_size": _CONTEXT_TOKENS},
+            "providers.proctor": {"type": kind, "base_url": url + path, "api_key": KEY_PLACEHOLDER},
+            # The gateway retries, and its refusals are final.
+            "loop_control": {"max_attempts_per_step": 1},
+        }
+        lines = ['default_model = "run"', "telemetry = false"]
+        for title, members in sections.items():
+            # Texts and numbers are those of JSON.
+            lines += [f"[{title}]", *(f"{name} = {json.dumps(value)}" for name, value in members.items())]
+        files = {"kimi/config.toml": "\n".join(lines) + "\n"}
+        if self._has_profile:
+            files[f"kimi/{_PROFILE}"] = self._profile()
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """Nothing from the net."""
+        return {
+            **super().variables(request, url),
+            "KIMI_DISABLE_TELEMETRY": "1",
+            "KIMI_CODE_NO_AUTO_UPDATE": "1",
+        }
+
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """The script, which is given its prompt by the module in front of it."""
+        place = self.companion_path(self.find_program(), _PROMPT_FROM_INPUT.name)
+        return ["--require", place, *super().arguments(request)]
+
+    def script_arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see NodeAgent
+        """One prompt; without a terminal it asks nothing. The environment is the fence."""
+        words = ["--output-format", "stream-json"]
+        return [*words, "--agent", "proctor"] if self._has_profile else words
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return KimiReader(on_progress, model)
+
+    @property
+    def _has_profile(self) -> bool:
+        options = self._setup.agent_options
+        return bool(options.system_prompt or options.append_system_prompt or options.allowed_tools)
+
+    def _profile(self) -> str:
+        options = self._setup.agent_options
+        head = ["name: proctor", "description: Works on the task."]
+        if options.allowed_tools:
+            head.append(f"tools: {json.dumps(options.allowed_tools)}")
+        prompts = (options.system_prompt or _OWN_PROMPT, options.append_system_prompt)
+        body = "\n\n".join(prompt for prompt in prompts if prompt)
+        return "\n".join(["---", *head, "---", body])
+
+
+class _KimiFunction(msgspec.Struct):
+    name: str = ""
+    arguments: str = ""
+
+
+class _KimiCall(msgspec.Struct):
+    function: _KimiFunction = msgspec.field(default_factory=_KimiFunction)
+
+
+class _KimiMessage(msgspec.Struct):
+    role: str = ""
+    type: str = ""
+    content: Any = None
+    tool_calls: list[_KimiCall] | None = None
+
+
+_LINE: Final = msgspec.json.Decoder(_KimiMessage)
+
+
+class KimiReader(ProgramReader):
+    """Reads what ``kimi --output-format stream-json`` prints: messages, and at the end how to resume the session.
+
+    It has no counts of tokens, and says on its standard error why it failed.
+    """
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._text = ""
+        self._steps = 0
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one message."""
+        try:
+            message = _LINE.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if message.role == "assistant":
+            self._take_message(message)
+        elif message.role == "meta" and message.type == "session.resume_hint":
+            self._finished = True
+
+    def _take_message(self, message: _KimiMessage) -> None:
+        if isinstance(message.content, str) and message.content:
+            self._text = message.content
+            self._on_progress(truncate_line(message.content))
+        for call in message.tool_calls or ():
+            self._steps += 1
+            self._on_progress(truncate_line(f"{call.function.name} {call.function.arguments}"))
+
+    def report(self) -> ProgramReport:
+        """What it has reported."""
+        return ProgramReport(finished=self._finished, final_text=self._text, steps=self._steps)

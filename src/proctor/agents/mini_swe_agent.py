@@ -1,0 +1,227 @@
+"""mini-SWE-agent, run once per task: a loop of a few lines with one tool, a shell."""
+
+import json
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.agents.python_agent import PythonAgent
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import find_mini_swe_agent, resolve_program
+from proctor.core.result import ModelUsage, Tokens
+
+REMEDY: Final = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
+# The same agent that runs its benchmarks, without the questions of the interactive one; it prints what it does. Its
+# instruction, which may be longer than an argument, comes on standard input.
+_LAUNCHER: Final = r"""
+import json, os, pathlib, types
+task = sys.stdin.buffer.read().decode("utf-8", "replace")
+import yaml
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.config import builtin_config_dir
+from minisweagent.run.mini import app
+
+# By its path: a file of the same name in the task's repository would come first.
+own = builtin_config_dir / "mini.yaml"
+# The gateway limits and retries, and its refusals are final.
+settings = {"agent.step_limit": 0, "agent.cost_limit": 0}
+settings |= {"model.model_kwargs.max_retries": 0, "model.model_kwargs.num_retries": 0}
+prompts = json.loads((pathlib.Path(os.environ["MSWEA_GLOBAL_CONFIG_DIR"]) / "prompts.json").read_text("utf-8"))
+system, appended = ("{{ " + ascii(text) + " }}" if text else None for text in prompts)
+if system or appended:
+    system = system or yaml.safe_load(own.read_text("utf-8"))["agent"]["system_template"]
+    settings["agent.system_template"] = "\n\n".join(text for text in (system, appended) if text)
+configuration = [str(own), *(f"{name}={json.dumps(value)}" for name, value in settings.items())]
+
+def emit(**event):
+    sys.stdout.flush()
+    os.write(1, (json.dumps(event) + "\n").encode())
+
+class ReportingAgent(DefaultAgent):
+    def add_messages(self, *messages):
+        for message in messages:
+            extra = message.get("extra") or {}
+            response = extra.get("response")
+            emit(
+                proctor=message.get("role") or "",
+                text=message.get("content") if isinstance(message.get("content"), str) else "",
+                commands=[str(one.get("command")) for one in extra.get("actions") or ()],
+                usage=response.get("usage") if isinstance(response, dict) else None,
+                status=extra.get("exit_status") or "",
+            )
+        return super().add_messages(*messages)
+
+module = types.ModuleType("proctor_launcher")
+module.ReportingAgent = ReportingAgent
+sys.modules[module.__name__] = module
+sys.argv = ["mini", *sys.argv[1:], *(word for one in configuration for word in ("--config", one))]
+sys.argv += ["--agent-class", "proctor_launcher.ReportingAgent", "--task", task]
+code = 1
+try:
+    app(standalone_mode=False)
+    code = 0
+except BaseException as error:
+    emit(proctor="error", text=f"{type(error).__name__}: {error}")
+sys.stdout.flush()
+# What its libraries have left running is not waited for.
+os._exit(code)
+"""
+# By dialect: how litellm is told of it, the variables for the address and the key, and what is behind the address.
+_PROVIDERS: Final = {
+    "chat": ("openai", "OPENAI_API_BASE", "OPENAI_API_KEY", "/v1"),
+    "messages": ("anthropic", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", ""),
+}
+_SUBMITTED: Final = "Submitted"
+
+
+class MiniSweAgent(PythonAgent):
+    """mini-SWE-agent. Turns and cost are limited by the gateway: its own limits are off."""
+
+    name = "mini_swe_agent"
+    title = "mini-SWE-agent"
+    remedy = REMEDY
+    dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
+    distribution = "mini-swe-agent"
+    launcher = _LAUNCHER
+    foreign_variables = ("MSWEA_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*")
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
+            *("LITELLM_LOCAL_MODEL_COST_MAP", "MSWEA_CONFIGURED", "MSWEA_GLOBAL_CONFIG_DIR", "MSWEA_SILENT_STARTUP"),
+        }
+    )
+    folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.allowed_tools:
+            raise UsageError("mini-SWE-agent has one tool, its shell", fix="leave --allowed-tools out")
+
+    def find_script(self) -> Path:
+        """The command `mini`."""
+        missing = "mini-SWE-agent is not installed here"
+        return resolve_program(self._setup.program, find_mini_swe_agent, missing=missing, fix=REMEDY)
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """The prompts of the run, for the launcher."""
+        options = self._setup.agent_options
+        return {"mini/prompts.json": json.dumps([options.system_prompt, options.append_system_prompt])}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the model's provider; nothing is asked, downloaded or tried again."""
+        _, base, key, path = _PROVIDERS[self._dialect(request)]
+        return super().variables(request, url) | {
+            base: url + path,
+            key: KEY_PLACEHOLDER,
+            "MSWEA_CONFIGURED": "true",
+            "MSWEA_COST_TRACKING": "ignore_errors",
+            "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+            "MSWEA_SILENT_STARTUP": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "LITELLM_MODE": "PRODUCTION",  # otherwise it reads the `.env` of the repository
+        }
+
+    def program_arguments(self, request: AgentRequest) -> list[str]:
+        """Without questions; the launcher adds the configuration."""
+        prefix, *_ = _PROVIDERS[self._dialect(request)]
+        return ["--yolo", "--exit-immediately", "--model", f"{prefix}/{request.model}"]
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of what the launcher prints."""
+        return MiniSweAgentReader(on_progress, model)
+
+    def _dialect(self, request: AgentRequest) -> str:
+        if request.model is None:
+            raise UsageError("mini-SWE-agent must be told its model", fix="give --model")
+        return choose_dialect(request.model, self.dialects)
+
+
+class _MiniPromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _MiniOutputDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _MiniUsage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    prompt_tokens_details: _MiniPromptDetails | None = None
+    completion_tokens_details: _MiniOutputDetails | None = None
+    cache_creation_input_tokens: int | None = None
+
+    @property
+    def tokens(self) -> Tokens:
+        cached = (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
+        written = self.cache_creation_input_tokens or 0
+        return Tokens(
+            input=max(0, self.prompt_tokens - cached - written),
+            output=self.completion_tokens,
+            cache_read=cached,
+            cache_write_5m=written,
+            reasoning=(self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0,
+        )
+
+
+class _MiniEvent(msgspec.Struct):
+    proctor: str
+    text: str = ""
+    commands: list[str] = []
+    usage: _MiniUsage | None = None
+    status: str = ""
+
+
+_EVENT: Final = msgspec.json.Decoder(_MiniEvent)
+
+
+class MiniSweAgentReader(ProgramReader):
+    """Reads what the launcher prints, one line for each message; the other lines are for people."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._requests = 0
+        self._tokens = Tokens()
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one line."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if event.usage is not None:
+            self._requests += 1
+            self._tokens += event.usage.tokens
+        self._steps += len(event.commands)
+        match event.proctor:
+            case "assistant":
+                self._text = event.text or self._text
+                self._on_progress(truncate_line(event.commands[0] if event.commands else event.text))
+            case "exit" if event.status == _SUBMITTED:
+                self._finished, self._text = True, event.text.strip() or self._text
+            case "exit":
+                self._error = self._error or f"{event.status}: {event.text}"
+            case "error":
+                self._error = event.text
+
+    def report(self) -> ProgramReport:
+        """What it has reported."""
+        usage = ModelUsage(model=self._model, requests=self._requests, tokens=self._tokens, cost_usd=None)
+        return ProgramReport(
+            finished=self._finished,
+            error=self._error,
+            final_text=self._text,
+            steps=self._steps,
+            usage=(usage,) if self._requests else (),
+        )

@@ -1,0 +1,195 @@
+"""Qwen Code, run once per task without a terminal."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.node_agent import NodeAgent
+from proctor.agents.program_agent import ProgramReader, ProgramReport, check_prompt
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import ProgramLocation, find_qwen
+from proctor.core.result import ModelUsage, Tokens
+
+REMEDY: Final = "npm install -g @qwen-code/qwen-code, or set QWEN_BIN"
+# By dialect: the type of its login, which the names of the variables begin with, and what is behind the address.
+_LOGINS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
+# It reports a refused request as a success with this text.
+_ERROR: Final = "[API Error: "
+# Its files of instructions have any name that its settings say; there is none of this.
+_NO_FILE: Final = "no-such-file.md"
+
+
+class Qwen(NodeAgent):
+    """Qwen Code. Turns are limited by the gateway: at its own limit it hangs."""
+
+    name = "qwen"
+    title = "Qwen Code"
+    remedy = REMEDY
+    dialects = ("chat", "messages")
+    scripted_model = "gpt-5.5"
+    foreign_variables = (
+        "QWEN_*",
+        "OPENAI_*",
+        "ANTHROPIC_*",
+        "GEMINI_*",
+        "GOOGLE_*",
+        "DASHSCOPE_*",
+        "SANDBOX",
+        "OTEL_*",
+    )
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL", "QWEN_HOME", "QWEN_RUNTIME_DIR"),
+            *("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_MODEL", "DASHSCOPE_API_KEY"),
+        }
+    )
+    folders = {"QWEN_HOME": "qwen", "QWEN_RUNTIME_DIR": "qwen-runtime"}  # noqa: RUF012 - a constant of the class
+    own_folder = "QWEN_HOME"
+    node_version = (20, 0)
+    hidden_folders = (".qwen", ".agents", ".env")
+
+    def find_launcher(self) -> ProgramLocation | None:
+        """From QWEN_BIN or PATH."""
+        return find_qwen()
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """Settings: nothing from the net, nothing of the repository's."""
+        settings: dict[str, Any] = {
+            "general": {"enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "ide": {"enabled": False},
+            "disableAllHooks": True,
+            "context": {"fileName": _NO_FILE},
+            # The gateway retries, and its refusals are final.
+            "model": {"generationConfig": {"maxRetries": 0}},
+        }
+        if self._setup.agent_options.allowed_tools:
+            settings["tools"] = {"core": list(self._setup.agent_options.allowed_tools)}
+        return {"qwen/settings.json": json.dumps(settings)}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway, and the placeholder for the key."""
+        if request.model is None:
+            raise UsageError("Qwen Code must be told its model", fix="give --model")
+        login, path = _LOGINS[choose_dialect(request.model, self.dialects)]
+        prefix = login.upper()
+        return {
+            **super().variables(request, url),
+            f"{prefix}_API_KEY": KEY_PLACEHOLDER,
+            f"{prefix}_BASE_URL": url + path,
+            f"{prefix}_MODEL": request.model,
+            "QWEN_CODE_NO_RELAUNCH": "true",
+        }
+
+    def script_arguments(self, request: AgentRequest) -> list[str]:
+        """One prompt without questions; the environment is the fence."""
+        options = self._setup.agent_options
+        model = request.model or ""
+        words = ["--output-format", "stream-json", "--approval-mode", "yolo", "--model", model]
+        words += ["--auth-type", _LOGINS[choose_dialect(model, self.dialects)][0]]
+        words += ["--allowed-mcp-server-names", "none"]
+        if options.system_prompt is not None:
+            words.append(f"--system-prompt={check_prompt(options.system_prompt)}")
+        if options.append_system_prompt is not None:
+            words.append(f"--append-system-prompt={check_prompt(options.append_system_prompt)}")
+        return words
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return QwenReader(on_progress, model)
+
+
+class _QwenUsage(msgspec.Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+class _QwenBlock(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    name: str = ""
+    input: Any = None
+
+
+class _QwenMessage(msgspec.Struct):
+    content: list[_QwenBlock] = []
+
+
+class _QwenError(msgspec.Struct):
+    message: str = ""
+
+
+class _QwenEvent(msgspec.Struct):
+    type: str = ""
+    message: _QwenMessage | None = None
+    is_error: bool = False
+    result: Any = None
+    error: _QwenError | None = None
+    usage: _QwenUsage | None = None
+
+
+_EVENT: Final = msgspec.json.Decoder(_QwenEvent)
+
+
+class QwenReader(ProgramReader):
+    """Reads what ``qwen --output-format stream-json`` prints."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._usage: _QwenUsage | None = None
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one event."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        match event.type:
+            case "assistant" if event.message is not None:
+                for block in event.message.content:
+                    self._take_block(block)
+            case "result":
+                self._take_result(event)
+
+    def _take_block(self, block: _QwenBlock) -> None:
+        if block.type == "tool_use":
+            self._steps += 1
+            given = block.input if isinstance(block.input, dict) else {}
+            self._on_progress(truncate_line(f"{block.name} {given.get('command', '')}".strip()))
+        elif block.type == "text" and block.text:
+            self._text = block.text
+            self._on_progress(truncate_line(block.text))
+
+    def _take_result(self, event: _QwenEvent) -> None:
+        said = event.result if isinstance(event.result, str) else ""
+        self._usage = event.usage
+        if event.is_error or said.startswith(_ERROR):
+            self._error = (event.error or _QwenError()).message or said or "its session failed"
+            self._text = "" if self._text.startswith(_ERROR) else self._text
+        else:
+            self._finished, self._text = True, said or self._text
+
+    def report(self) -> ProgramReport:
+        """What it has reported; it counts what was read from the cache as input."""
+        usage: tuple[ModelUsage, ...] = ()
+        if (used := self._usage) is not None:
+            tokens = Tokens(
+                input=max(0, used.input_tokens - used.cache_read_input_tokens),
+                output=used.output_tokens,
+                cache_read=used.cache_read_input_tokens,
+            )
+            usage = (ModelUsage(model=self._model, requests=0, tokens=tokens, cost_usd=None),)
+        return ProgramReport(
+            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
+        )
