@@ -1,4 +1,5 @@
 import re
+import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,13 @@ from proctor.core.agent import Agent, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
 
 
+def declared_agents() -> list[str]:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    return sorted(project["entry-points"]["proctor.agents"])
+
+
 def test_the_built_in_agents_are_found_by_name() -> None:
-    assert agent_names() == ["claude_code", "command", "h2_pod", "nop", "oracle"]
+    assert agent_names() == declared_agents()
     setup = AgentSetup(command=("true",))
     made: list[Agent] = [agent_class(name)(setup) for name in agent_names()]
     assert [one.name for one in made] == agent_names()
@@ -25,7 +31,7 @@ def test_only_the_oracle_is_given_the_oracle() -> None:
 
 
 def test_an_unknown_agent_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="claude_code, command, h2_pod, nop, oracle"):
+    with pytest.raises(UsageError, match=", ".join(declared_agents())):
         agent_class("claude")
 
 
