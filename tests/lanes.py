@@ -14,6 +14,7 @@ _AGENTS = (
     "report/viewer/test_chromium.py",
     "sandboxes/test_questions.py",
 )
+_CONTAINERS = ("benchmarks/terminal_bench/test_attacks.py", "benchmarks/terminal_bench/test_benchmark.py")
 _FOR_CONTAINERS = {"need_docker", "need_machines", "own_base"}
 _CONTAINER_FIXTURES = {"docker", "evo", "feature", "pro", "swe_python", "verified"}
 
@@ -26,6 +27,8 @@ def lane_of(item: pytest.Item) -> str:
     if _CONTAINER_FIXTURES & set(getattr(item, "fixturenames", ())):
         return "containers"
     path = item.path.relative_to(Path(__file__).parent).as_posix()
+    if path in _CONTAINERS:
+        return "containers"
     if any(path == place or path.startswith(f"{place}/") for place in _AGENTS):
         return "agents"
     module = getattr(item, "module", None)

@@ -100,7 +100,7 @@ class _Error(msgspec.Struct):
     message: str = ""
 
 
-class _Event(msgspec.Struct):
+class _GeminiEvent(msgspec.Struct):
     type: str = ""
     role: str = ""
     content: Any = None
@@ -113,7 +113,7 @@ class _Event(msgspec.Struct):
     stats: _Stats | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_GeminiEvent)
 
 
 class GeminiReader(ProgramReader):

@@ -103,7 +103,7 @@ class _Message(msgspec.Struct, rename="camel"):
     error_message: str = ""
 
 
-class _Event(msgspec.Struct, rename="camel"):
+class _PiEvent(msgspec.Struct, rename="camel"):
     type: str = ""
     message: _Message | None = None
     tool_name: str = ""
@@ -111,7 +111,7 @@ class _Event(msgspec.Struct, rename="camel"):
     final_error: str = ""
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
+_EVENT: Final = msgspec.json.Decoder(_PiEvent)
 
 
 class PiReader(ProgramReader):

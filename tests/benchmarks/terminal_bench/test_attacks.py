@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from environment_factory import sh, without_clock
-from long_proof import sampled
+from long_proof import sampled, scaled
 from proctor.benchmarks.terminal_bench import TerminalBench
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
@@ -220,7 +220,7 @@ async def machine(bench: TerminalBench, provider: DockerProvider, folder: Path) 
 _LATE = "nohup setsid sh -c 'until ls -d /run/proctor-*; do sleep 0.01; done; cd /app; {work}' >/dev/null 2>&1 &"
 
 
-@pytest.mark.parametrize("controls", [1, 0])
+@pytest.mark.parametrize("controls", scaled(0, 1))
 async def test_work_done_while_services_are_waited_for_counts_for_nothing(
     controls: int, bench: TerminalBench, provider: DockerProvider, tmp_path: Path
 ) -> None:
@@ -233,6 +233,7 @@ async def test_work_done_while_services_are_waited_for_counts_for_nothing(
     assert verdict.official is Status.RESOLVED
 
 
+@pytest.mark.long
 async def test_what_is_deleted_late_or_looks_like_a_log_is_late_work_too(
     provider: DockerProvider, tmp_path: Path
 ) -> None:
