@@ -47,7 +47,7 @@ class Toy(PythonAgent):
 import subprocess, toy_program
 task = sys.stdin.read()
 inherited = subprocess.run(["env"], capture_output=True, text=True).stdout.splitlines()
-libraries = [line for line in inherited if line.startswith("LD_LIBRARY_PATH=")]
+libraries = [line for line in inherited if line.startswith(("LD_LIBRARY_PATH=", "PYTHON"))]
 print(toy_program.__file__, sys.argv[1:], task, libraries, sys.prefix)
 """
 
@@ -66,6 +66,7 @@ async def test_its_parts_are_mounted_and_put_together(libraries: str, command: P
     async with program_run(Toy, script({"text": "unused"}), tmp_path, program=command) as run:
         run.environment.variables |= {"PYTHONPATH": "/workspace", "PYTHONHOME": "/nowhere"}
         run.environment.variables |= {"LD_LIBRARY_PATH": libraries} if libraries else {}
+        (run.workspace / "PYTHONIC").touch()  # files are no patterns of variables
         (run.workspace / "toy_program.py").write_text("raise SystemExit('taken from the repository')")
         outcome = await run.work("m")
         seen = [f"LD_LIBRARY_PATH={libraries}"] if libraries else []

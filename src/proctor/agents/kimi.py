@@ -48,7 +48,7 @@ class Kimi(NodeAgent):
     hidden_folders = (".kimi-code", ".kimi", ".agents", ".mcp.json", "AGENTS.md", "agents.md")
 
     def find_launcher(self) -> ProgramLocation | None:
-        """From KIMI_BIN or PATH."""
+        """From KIMI_BIN, PATH, or npm's global packages."""
         return find_kimi()
 
     def find_program(self) -> MountedProgram:

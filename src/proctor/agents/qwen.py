@@ -54,7 +54,7 @@ class Qwen(NodeAgent):
     hidden_folders = (".qwen", ".agents", ".env")
 
     def find_launcher(self) -> ProgramLocation | None:
-        """From QWEN_BIN or PATH."""
+        """From QWEN_BIN, PATH, or npm's global packages."""
         return find_qwen()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent

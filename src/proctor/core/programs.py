@@ -107,28 +107,28 @@ def find_pi() -> ProgramLocation | None:
 
 
 def find_kimi() -> ProgramLocation | None:
-    """Kimi Code, from KIMI_BIN or PATH."""
-    return find_program("kimi", variable="KIMI_BIN")
+    """Kimi Code, from KIMI_BIN, PATH, or npm's global packages."""
+    return find_program("kimi", variable="KIMI_BIN") or _global_npm_program("@moonshot-ai/kimi-code", "kimi")
 
 
 def find_qwen() -> ProgramLocation | None:
-    """Qwen Code, from QWEN_BIN or PATH."""
-    return find_program("qwen", variable="QWEN_BIN")
+    """Qwen Code, from QWEN_BIN, PATH, or npm's global packages."""
+    return find_program("qwen", variable="QWEN_BIN") or _global_npm_program("@qwen-code/qwen-code", "qwen")
 
 
 def find_aider() -> ProgramLocation | None:
-    """aider, from AIDER_BIN or PATH."""
-    return find_program("aider", variable="AIDER_BIN")
+    """aider, from AIDER_BIN, PATH, or the environments of pipx and uv."""
+    return find_program("aider", variable="AIDER_BIN") or _python_tool("aider-chat", "aider")
 
 
 def find_copilot() -> ProgramLocation | None:
-    """GitHub Copilot CLI, from COPILOT_BIN or PATH."""
-    return find_program("copilot", variable="COPILOT_BIN")
+    """GitHub Copilot CLI, from COPILOT_BIN, PATH, or npm's global packages."""
+    return find_program("copilot", variable="COPILOT_BIN") or _global_npm_program("@github/copilot", "copilot")
 
 
 def find_mini_swe_agent() -> ProgramLocation | None:
-    """mini-SWE-agent, from MINI_SWE_AGENT_BIN or PATH."""
-    return find_program("mini", variable="MINI_SWE_AGENT_BIN")
+    """mini-SWE-agent, from MINI_SWE_AGENT_BIN, PATH, or the environments of pipx and uv."""
+    return find_program("mini", variable="MINI_SWE_AGENT_BIN") or _python_tool("mini-swe-agent", "mini")
 
 
 def find_bubblewrap() -> ProgramLocation | None:
@@ -160,6 +160,19 @@ def _global_npm_program(package: str, command: str) -> ProgramLocation | None:
     if not (prefix / "lib/node_modules" / package).is_dir() or not candidate.is_file():
         return None
     return ProgramLocation(path=candidate, found_via=f"the package {package}")
+
+
+def _python_tool(package: str, command: str) -> ProgramLocation | None:
+    """A command of a package that pipx or uv has installed, where their folder of commands is not on PATH."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    folders = [data / "pipx" / "venvs", Path.home() / ".local" / "pipx" / "venvs", data / "uv" / "tools"]
+    if given := os.environ.get("PIPX_HOME"):
+        folders.insert(0, Path(given) / "venvs")
+    if given := os.environ.get("UV_TOOL_DIR"):
+        folders.insert(0, Path(given))
+    candidates = (folder / package / "bin" / command for folder in folders)
+    found = next((candidate for candidate in candidates if os.access(candidate, os.X_OK)), None)
+    return None if found is None else ProgramLocation(path=found, found_via=f"the package {package}")
 
 
 def first_line(argv: Sequence[str | Path]) -> str:
