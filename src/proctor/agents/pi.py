@@ -15,7 +15,7 @@ from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_pi
 from proctor.core.result import ModelUsage, Tokens
 
-_KEY_VARIABLE: Final = "PROCTOR_MODEL_KEY"
+_KEY_VARIABLE: Final = "PI_GATEWAY_KEY"
 _OWN_PROVIDER: Final = "proctor"
 # By dialect: the provider, of whose models the program knows the limits, and what is behind the gateway's address.
 _PROVIDERS: Final = {
