@@ -141,7 +141,7 @@ class ProgramAgent(Agent):
         folders: variables that name folders of the program's own, made anew for each attempt.
 
     Args:
-        grace_seconds: how long the program has to exit once it has been interrupted.
+        grace_seconds: how long the program has to exit once it has been interrupted; 0: it is killed at once.
     """
 
     title: ClassVar[str]
