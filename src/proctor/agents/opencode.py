@@ -1,0 +1,208 @@
+"""OpenCode, run once per task through ``opencode run``."""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.environment import Environment
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.formatting import truncate_line
+from proctor.core.programs import find_opencode, native_program, resolve_program
+from proctor.core.result import ModelUsage, Tokens
+
+REMEDY: Final = "npm install -g opencode-ai, or set OPENCODE_BIN"
+# Where npm puts the program of each platform, seen from a folder above the launcher; `baseline` runs on any processor.
+_NATIVE: Final = (
+    "node_modules/opencode-linux-*-baseline/bin/opencode",
+    "node_modules/opencode-linux-*/bin/opencode",
+    "opencode-linux-*-baseline/bin/opencode",
+    "opencode-linux-*/bin/opencode",
+)
+_OWN_PROVIDER: Final = "proctor"
+_AGENT: Final = "build"
+# By dialect: the provider, of whose models the program knows the limits, and what is behind the gateway's address.
+_PROVIDERS: Final = {
+    "chat": (_OWN_PROVIDER, "/v1"),
+    "responses": ("openai", "/v1"),
+    "messages": ("anthropic", "/v1"),
+    "gemini": ("google", "/v1beta"),
+}
+
+
+class OpenCode(ProgramAgent):
+    """OpenCode. Turns are limited by the gateway.
+
+    Plugins in the repository's ``.opencode`` are executed: it has no switch for them. After an error whose text has
+    words such as `rate limit`, or numbers such as 500, it tries five more times within a minute, whatever the status.
+    """
+
+    name = "opencode"
+    title = "OpenCode"
+    remedy = REMEDY
+    dialects = ("chat", "responses", "messages", "gemini")
+    foreign_variables = ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OTEL_*")
+    reserved_variables = frozenset({"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_CONFIG_CONTENT"})
+    folders = {  # noqa: RUF012 - a constant of the class
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+    }
+    # An interrupt does not end it.
+    grace_seconds = 0.0
+
+    def find_program(self) -> MountedProgram:
+        """The native program, which is one file."""
+        found = resolve_program(
+            self._setup.program, find_opencode, missing="OpenCode is not installed here", fix=REMEDY
+        )
+        native = native_program(found, _NATIVE)
+        if native is None:
+            raise InfrastructureError("there is no native OpenCode beside this launcher", where=found, fix=REMEDY)
+        return MountedProgram(path=native, root=native)
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""
+        options = self._setup.agent_options
+        name, path = _PROVIDERS[self._dialect(request)]
+        provider: dict[str, Any] = {
+            "options": {"baseURL": url + path, "apiKey": KEY_PLACEHOLDER},
+            "models": {request.model: {}},
+        }
+        if name == _OWN_PROVIDER:
+            provider["npm"] = "@ai-sdk/openai-compatible"
+        config: dict[str, Any] = {
+            "share": "disabled",
+            "autoupdate": False,
+            "enabled_providers": [name],
+            "provider": {name: provider},
+            "small_model": f"{name}/{request.model}",
+            "permission": "allow",
+        }
+        if options.allowed_tools:
+            config["permission"] = {"*": "deny", **dict.fromkeys(options.allowed_tools, "allow")}
+        if options.system_prompt is not None:
+            config["agent"] = {_AGENT: {"prompt": options.system_prompt}}
+        files = {"config/opencode/opencode.json": json.dumps(config)}
+        if options.append_system_prompt is not None:
+            files["config/opencode/AGENTS.md"] = options.append_system_prompt
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+        """No traffic but to the gateway, and no configuration of the repository's."""
+        switches = ("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH")
+        switches += ("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE")
+        return {f"OPENCODE_{name}": "1" for name in switches}
+
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """One message; with a title, it does not ask the model for one."""
+        model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
+        return ["run", "--format", "json", "--agent", _AGENT, "--title", "task", "--model", model]
+
+    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
+        """A reader of its JSON lines."""
+        return OpenCodeReader(on_progress, model)
+
+    def _dialect(self, request: AgentRequest) -> str:
+        if request.model is None:
+            raise UsageError("OpenCode must be told its model", fix="give --model")
+        return choose_dialect(request.model, self.dialects)
+
+
+class _Cache(msgspec.Struct):
+    read: int = 0
+    write: int = 0
+
+
+class _Tokens(msgspec.Struct):
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache: _Cache = msgspec.field(default_factory=_Cache)
+
+
+class _State(msgspec.Struct):
+    input: Any = None
+
+
+class _Part(msgspec.Struct):
+    text: str = ""
+    tool: str = ""
+    reason: str = ""
+    state: _State | None = None
+    tokens: _Tokens | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str = ""
+    part: _Part | None = None
+    error: Any = None
+
+
+_EVENT: Final = msgspec.json.Decoder(_Event)
+
+
+class OpenCodeReader(ProgramReader):
+    """Reads what ``opencode run --format json`` prints. It has finished with a step that wants no further one."""
+
+    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
+        super().__init__(on_progress, model)
+        self._finished = False
+        self._error = ""
+        self._text = ""
+        self._steps = 0
+        self._tokens: Tokens | None = None
+
+    def handle_line(self, line: bytes) -> None:
+        """Read one event."""
+        try:
+            event = _EVENT.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        part = event.part or _Part()
+        match event.type:
+            case "tool_use":
+                self._steps += 1
+                given = part.state.input if part.state and isinstance(part.state.input, dict) else {}
+                self._on_progress(truncate_line(f"{part.tool} {given.get('command', '')}".strip()))
+            case "text":
+                self._text = part.text
+                self._on_progress(truncate_line(part.text))
+            case "step_start":
+                self._text = ""
+            case "step_finish":
+                self._finished = part.reason != "tool-calls"
+                self._add(part.tokens)
+            case "error":
+                self._error = _error_text(event.error)
+
+    def _add(self, used: _Tokens | None) -> None:
+        if used is not None:
+            tokens = Tokens(
+                input=used.input,
+                output=used.output + used.reasoning,
+                cache_read=used.cache.read,
+                cache_write_5m=used.cache.write,
+                reasoning=used.reasoning,
+            )
+            self._tokens = tokens if self._tokens is None else self._tokens + tokens
+
+    def report(self) -> ProgramReport:
+        """What it has reported."""
+        usage: tuple[ModelUsage, ...] = ()
+        if self._tokens is not None:
+            usage = (ModelUsage(model=self._model, requests=0, tokens=self._tokens, cost_usd=None),)
+        return ProgramReport(
+            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
+        )
+
+
+def _error_text(error: Any) -> str:
+    if not isinstance(error, dict):
+        return str(error or "it failed")
+    data = error.get("data")
+    message = data.get("message") if isinstance(data, dict) else None
+    return str(message or error.get("name") or "it failed")
