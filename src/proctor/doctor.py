@@ -12,9 +12,12 @@ from typing import Final, Literal
 
 from proctor.agents.aider import Aider
 from proctor.agents.copilot import Copilot
+from proctor.agents.gemini import Gemini
 from proctor.agents.h2 import h2_version
 from proctor.agents.kimi import Kimi
 from proctor.agents.mini_swe_agent import MiniSweAgent
+from proctor.agents.opencode import OpenCode
+from proctor.agents.pi import Pi
 from proctor.agents.program_agent import ProgramAgent
 from proctor.agents.qwen import Qwen
 from proctor.benchmarks.suites.kinds import registered_kinds
@@ -268,7 +271,7 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_container_limits,
     check_claude,
     check_codex,
-    *(partial(check_agent, kind) for kind in (Copilot, MiniSweAgent, Qwen, Kimi, Aider)),
+    *(partial(check_agent, kind) for kind in (Gemini, Pi, OpenCode, Copilot, MiniSweAgent, Qwen, Kimi, Aider)),
     check_h2,
     check_node,
     check_credentials,

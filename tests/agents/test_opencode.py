@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from gateway_lab import QUICK, provider
+from optional_agents import need_program
 from proctor.agents.opencode import OpenCode, OpenCodeReader
 from proctor.core.agent import AgentRequest, AgentSetup
 from proctor.core.agent_options import AgentOptions
@@ -36,8 +37,7 @@ REQUEST = AgentRequest(task_id="t", instruction="x", logs="/tmp")
 
 @pytest.fixture
 def opencode() -> None:
-    if find_opencode() is None:
-        pytest.skip("OpenCode is not installed: npm install -g opencode-ai, or set OPENCODE_BIN")
+    need_program(find_opencode, "npm install -g opencode-ai, or set OPENCODE_BIN")
 
 
 @pytest.mark.usefixtures("opencode")

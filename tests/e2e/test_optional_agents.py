@@ -1,4 +1,4 @@
-"""Whole runs in environments of the agents that CI does not install, against a scripted model."""
+"""Whole runs of agents in environments, against a scripted model, where their programs are installed."""
 
 import json
 from collections.abc import Callable
@@ -15,9 +15,12 @@ from proctor.core.programs import (
     ProgramLocation,
     find_aider,
     find_copilot,
+    find_gemini,
     find_kimi,
     find_mini_swe_agent,
     find_node,
+    find_opencode,
+    find_pi,
     find_qwen,
 )
 from proctor.core.result import Tokens
@@ -30,6 +33,9 @@ SAYS: dict[str, Any] = {"text": "Done."}
 EDITS: dict[str, Any] = {"text": "answer.txt\n```\nright\n```"}
 # By agent: how it is found, and the script of a whole run.
 AGENTS: dict[str, tuple[Callable[[], ProgramLocation | None], list[dict[str, Any]]]] = {
+    "gemini": (find_gemini, [WORKS, SAYS]),
+    "pi": (find_pi, [WORKS, SAYS]),
+    "opencode": (find_opencode, [WORKS, SAYS]),
     "copilot": (find_copilot, [WORKS, SAYS]),
     "mini_swe_agent": (find_mini_swe_agent, [WORKS, SUBMITS]),
     "qwen": (find_qwen, [WORKS, SAYS]),

@@ -47,7 +47,13 @@ class Gemini(NodeAgent):
         options = self._setup.agent_options
         settings: dict[str, Any] = {
             "security": {"auth": {"selectedType": "gemini-api-key"}},
-            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "general": {
+                "enableAutoUpdate": False,
+                "enableAutoUpdateNotification": False,
+                # The gateway retries.
+                "maxAttempts": 1,
+                "retryFetchErrors": False,
+            },
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "ide": {"enabled": False},

@@ -93,8 +93,10 @@ class OpenCode(ProgramAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
         """No traffic but to the gateway, and no configuration of the repository's."""
-        switches = ("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH")
-        switches += ("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE")
+        switches = (
+            *("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH"),
+            *("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE"),
+        )
         return {f"OPENCODE_{name}": "1" for name in switches}
 
     def arguments(self, request: AgentRequest) -> list[str]:
