@@ -130,7 +130,7 @@ class _State(msgspec.Struct):
     input: Any = None
 
 
-class _Part(msgspec.Struct):
+class _OpenCodePart(msgspec.Struct):
     text: str = ""
     tool: str = ""
     reason: str = ""
@@ -140,7 +140,7 @@ class _Part(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     type: str = ""
-    part: _Part | None = None
+    part: _OpenCodePart | None = None
     error: Any = None
 
 
@@ -164,7 +164,7 @@ class OpenCodeReader(ProgramReader):
             event = _EVENT.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
-        part = event.part or _Part()
+        part = event.part or _OpenCodePart()
         match event.type:
             case "tool_use":
                 self._steps += 1
