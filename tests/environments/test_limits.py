@@ -131,6 +131,7 @@ async def test_a_command_that_fails_at_a_limit_says_at_which(environments: Envir
     if hog.exit_code == 1:
         pytest.skip("no control groups here: limits are laid on single processes, which see for themselves")
     assert hog.limit == "memory of the environment (128 MB)"
+    assert (await sh(environment, "exit 3")).limit == ""
+    # Last: while these processes are there, no other may start.
     forks = "import os, time\nwhile True: os.fork() or time.sleep(60)"
     assert (await environment.exec(["python3", "-c", forks], timeout=60)).limit == "processes of the environment (40)"
-    assert (await sh(environment, "exit 3")).limit == ""
