@@ -1,5 +1,7 @@
 """Images made from a Dockerfile, and images in the place of others."""
 
+import secrets
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -99,17 +101,20 @@ async def test_when_the_image_behind_a_name_has_changed_what_stands_on_it_is_bui
             await provider.close()
 
 
-async def test_a_build_that_fails_says_which_step(tmp_path: Path) -> None:
+async def test_a_build_that_fails_says_which_step_and_leaves_no_container(tmp_path: Path) -> None:
     need_docker()
+    why = f"why-{secrets.token_hex(8)}"
     provider = DockerProvider()
     try:
         with pytest.raises(InfrastructureError, match=r"cannot be built.*non-zero code: 7") as caught:
             await provider.start(
-                EnvironmentSpec(build=_folder(tmp_path / "a", f"FROM {IMAGE}\nRUN echo why; exit 7\n"))
+                EnvironmentSpec(build=_folder(tmp_path / "a", f"FROM {IMAGE}\nRUN echo {why}; exit 7\n"))
             )
-        assert any("why" in line for line in caught.value.details)
+        assert any(why in line for line in caught.value.details)
     finally:
         await provider.close()
+    listed = ["docker", "ps", "--all", "--no-trunc", "--format", "{{.Command}}"]
+    assert why not in subprocess.run(listed, capture_output=True, text=True, check=True).stdout
 
 
 async def test_an_image_is_used_in_the_place_of_another(tmp_path: Path) -> None:

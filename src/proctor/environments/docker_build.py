@@ -105,7 +105,12 @@ async def build(
     with engine_errors(f"build the image of {where}"):
         try:
             steps = docker.images.build(
-                fileobj=io.BytesIO(context), encoding="identity", tag=tag, labels=BUILT_LABELS, rm=True, stream=True
+                fileobj=io.BytesIO(context),
+                encoding="identity",
+                tag=tag,
+                labels=BUILT_LABELS,
+                forcerm=True,  # also the container of a step that fails
+                stream=True,
             )
             async for step in steps:
                 lines = [line for line in str(step.get("stream", "")).splitlines() if line.strip()]
