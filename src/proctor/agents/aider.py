@@ -5,14 +5,15 @@ from typing import Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
-from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.agents.json_lines_reader import JsonLinesReader
+from proctor.agents.litellm import litellm_model, litellm_variables
+from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import find_aider, resolve_program
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 REMEDY: Final = "pipx install aider-chat, or set AIDER_BIN"
 # Nothing switches off its configuration files, among them the `.env` of the task's repository, which outweighs all
@@ -86,11 +87,6 @@ _SWITCHES: Final = (
     *("--no-check-update", "--no-show-release-notes", "--analytics-disable"),
     *("--no-show-model-warnings", "--no-check-model-accepts-settings"),
 )
-# By dialect: how litellm is told of it, the variables for the address and the key, and what is behind the address.
-_PROVIDERS: Final = {
-    "chat": ("openai", "OPENAI_API_BASE", "OPENAI_API_KEY", "/v1"),
-    "messages": ("anthropic", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", ""),
-}
 
 
 class Aider(PythonAgent):
@@ -126,27 +122,17 @@ class Aider(PythonAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the model's provider; nothing is downloaded."""
-        _, base, key, path = _PROVIDERS[self._dialect(request)]
-        return super().variables(request, url) | {
-            base: url + path,
-            key: KEY_PLACEHOLDER,
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "LITELLM_MODE": "PRODUCTION",  # otherwise it reads the `.env` of the repository
-        }
+        gateway = litellm_variables(self._dialect(request), url)
+        return super().variables(request, url) | gateway
 
     def program_arguments(self, request: AgentRequest) -> list[str]:
         """One model for everything; no questions, no commits, nothing from the net."""
-        model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
+        model = litellm_model(self._dialect(request), request.model)
         return ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
 
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of what the launcher prints."""
         return AiderReader(on_progress, model)
-
-    def _dialect(self, request: AgentRequest) -> str:
-        if request.model is None:
-            raise UsageError("aider must be told its model", fix="give --model")
-        return choose_dialect(request.model, self.dialects)
 
 
 class _AiderEvent(msgspec.Struct):
@@ -159,27 +145,13 @@ class _AiderEvent(msgspec.Struct):
     files: list[str] = []
 
 
-_EVENT: Final = msgspec.json.Decoder(_AiderEvent)
-
-
-class AiderReader(ProgramReader):
+class AiderReader(JsonLinesReader[_AiderEvent]):
     """Reads what the launcher prints; the other lines are for people. Its steps are the files that it has edited."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._requests = 0
-        self._tokens = Tokens()
+    decoder = msgspec.json.Decoder(_AiderEvent)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _AiderEvent) -> None:
         """Read one line."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         match event.proctor:
             case "message":
                 # A message after an error comes from a request that succeeded.
@@ -197,20 +169,11 @@ class AiderReader(ProgramReader):
         if event.input is None:
             return
         self._requests += 1
-        self._tokens += Tokens(
-            input=max(0, event.input - event.cached - event.written),
-            output=event.output,
-            cache_read=event.cached,
-            cache_write_5m=event.written,
-        )
-
-    def report(self) -> ProgramReport:
-        """What it has reported."""
-        usage = ModelUsage(model=self._model, requests=self._requests, tokens=self._tokens, cost_usd=None)
-        return ProgramReport(
-            finished=self._finished,
-            error=self._error,
-            final_text=self._text,
-            steps=self._steps,
-            usage=(usage,) if self._requests else (),
+        self._add_tokens(
+            Tokens(
+                input=max(0, event.input - event.cached - event.written),
+                output=event.output,
+                cache_read=event.cached,
+                cache_write_5m=event.written,
+            )
         )

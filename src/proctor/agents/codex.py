@@ -5,13 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.agents.json_lines_reader import JsonLinesReader
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import find_codex, native_program, resolve_program
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
 _KEY_VARIABLE: Final = "CODEX_GATEWAY_KEY"
@@ -104,6 +105,18 @@ class _CodexUsage(msgspec.Struct):
     output_tokens: int = 0
     reasoning_output_tokens: int = 0
 
+    @property
+    def tokens(self) -> Tokens:
+        """What it counts; its sub-agents are left out."""
+        known = self.cached_input_tokens + self.cache_write_input_tokens
+        return Tokens(
+            input=max(0, self.input_tokens - known),
+            output=self.output_tokens,
+            cache_read=self.cached_input_tokens,
+            cache_write_5m=self.cache_write_input_tokens,
+            reasoning=self.reasoning_output_tokens,
+        )
+
 
 class _CodexError(msgspec.Struct):
     message: str = ""
@@ -122,26 +135,13 @@ class _CodexEvent(msgspec.Struct):
     error: _CodexError | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_CodexEvent)
-
-
-class CodexReader(ProgramReader):
+class CodexReader(JsonLinesReader[_CodexEvent]):
     """Reads what ``codex exec --json`` prints. Items of errors are warnings: only a failed turn is one."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._usage: _CodexUsage | None = None
+    decoder = msgspec.json.Decoder(_CodexEvent)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _CodexEvent) -> None:
         """Read one event."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         match event.type:
             case "item.started" if event.item is not None and event.item.type == "command_execution":
                 self._on_progress(truncate_line(f"runs {event.item.command}"))
@@ -151,26 +151,9 @@ class CodexReader(ProgramReader):
                     self._text = event.item.text
                     self._on_progress(truncate_line(event.item.text))
             case "turn.completed":
-                self._finished, self._usage = True, event.usage
+                self._finished, self._tokens = True, event.usage.tokens if event.usage is not None else None
             case "turn.failed":
                 self._error = (event.error or _CodexError()).message or "its turn failed"
-
-    def report(self) -> ProgramReport:
-        """What it has reported; its usage leaves its sub-agents out."""
-        usage: tuple[ModelUsage, ...] = ()
-        if (used := self._usage) is not None:
-            known = used.cached_input_tokens + used.cache_write_input_tokens
-            tokens = Tokens(
-                input=max(0, used.input_tokens - known),
-                output=used.output_tokens,
-                cache_read=used.cached_input_tokens,
-                cache_write_5m=used.cache_write_input_tokens,
-                reasoning=used.reasoning_output_tokens,
-            )
-            usage = (ModelUsage(model=self._model, requests=0, tokens=tokens, cost_usd=None),)
-        return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
-        )
 
 
 def _config(lines: dict[str, Any], sections: dict[str, dict[str, Any]]) -> str:

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.dialect_choice import choose_dialect
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.agents.json_lines_reader import JsonLinesReader
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
@@ -139,31 +140,18 @@ class _CopilotEvent(msgspec.Struct):
     exitCode: int | None = None  # noqa: N815 - as the program writes it
 
 
-_EVENT: Final = msgspec.json.Decoder(_CopilotEvent)
-
-
-class CopilotReader(ProgramReader):
+class CopilotReader(JsonLinesReader[_CopilotEvent]):
     """Reads what ``copilot --output-format json`` prints. It has no counts of tokens."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
+    decoder = msgspec.json.Decoder(_CopilotEvent)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _CopilotEvent) -> None:
         """Read one event."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         data = event.data or _CopilotData()
         match event.type:
             case "tool.execution_start":
                 self._steps += 1
-                arguments = data.arguments if isinstance(data.arguments, dict) else {}
-                self._on_progress(truncate_line(f"{data.toolName} {arguments.get('command', '')}".strip()))
+                self._show_tool(data.toolName, data.arguments)
             case "assistant.message" if isinstance(data.content, str) and data.content:
                 self._text = data.content
                 self._on_progress(truncate_line(data.content))
@@ -173,10 +161,6 @@ class CopilotReader(ProgramReader):
                 self._finished = event.exitCode == 0
                 if self._finished:
                     self._error = ""  # it has recovered from it
-
-    def report(self) -> ProgramReport:
-        """What it has reported."""
-        return ProgramReport(finished=self._finished, error=self._error, final_text=self._text, steps=self._steps)
 
 
 def _unpacked(native: Path) -> Path:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import ProgramReader, ProgramReport
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
@@ -122,26 +123,17 @@ class _GeminiEvent(msgspec.Struct):
     stats: _Stats | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_GeminiEvent)
-
-
-class GeminiReader(ProgramReader):
+class GeminiReader(JsonLinesReader[_GeminiEvent]):
     """Reads what ``gemini --output-format stream-json`` prints."""
+
+    decoder = msgspec.json.Decoder(_GeminiEvent)
 
     def __init__(self, on_progress: ProgressCallback, model: str) -> None:
         super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
         self._stats: _Stats | None = None
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _GeminiEvent) -> None:
         """Read one event. A message comes in pieces."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         match event.type:
             case "message" if event.role == "assistant" and isinstance(event.content, str):
                 self._text += event.content
@@ -149,8 +141,7 @@ class GeminiReader(ProgramReader):
             case "tool_use":
                 self._steps += 1
                 self._text = ""
-                parameters = event.parameters if isinstance(event.parameters, dict) else {}
-                self._on_progress(truncate_line(f"{event.tool_name} {parameters.get('command', '')}".strip()))
+                self._show_tool(event.tool_name, event.parameters)
             case "error" if event.severity == "error":
                 self._error = event.message
             case "result":
@@ -175,6 +166,4 @@ class GeminiReader(ProgramReader):
             )
             for model, used in (self._stats.models if self._stats else {}).items()
         )
-        return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
-        )
+        return msgspec.structs.replace(super().report(), usage=usage)

@@ -7,8 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
-from proctor.agents.program_agent import MountedProgram, ProgramReader, ProgramReport
+from proctor.agents.program_agent import MountedProgram, ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
@@ -130,27 +131,16 @@ class _KimiMessage(msgspec.Struct):
     tool_calls: list[_KimiCall] | None = None
 
 
-_LINE: Final = msgspec.json.Decoder(_KimiMessage)
-
-
-class KimiReader(ProgramReader):
+class KimiReader(JsonLinesReader[_KimiMessage]):
     """Reads what ``kimi --output-format stream-json`` prints: messages, and at the end how to resume the session.
 
     It has no counts of tokens, and says on its standard error why it failed.
     """
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._text = ""
-        self._steps = 0
+    decoder = msgspec.json.Decoder(_KimiMessage)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, message: _KimiMessage) -> None:
         """Read one message."""
-        try:
-            message = _LINE.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         if message.role == "assistant":
             self._take_message(message)
         elif message.role == "meta" and message.type == "session.resume_hint":
@@ -163,7 +153,3 @@ class KimiReader(ProgramReader):
         for call in message.tool_calls or ():
             self._steps += 1
             self._on_progress(truncate_line(f"{call.function.name} {call.function.arguments}"))
-
-    def report(self) -> ProgramReport:
-        """What it has reported."""
-        return ProgramReport(finished=self._finished, final_text=self._text, steps=self._steps)

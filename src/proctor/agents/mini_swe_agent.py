@@ -6,15 +6,16 @@ from typing import Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
-from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.agents.json_lines_reader import JsonLinesReader
+from proctor.agents.litellm import litellm_model, litellm_variables
+from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import find_mini_swe_agent, resolve_program
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 REMEDY: Final = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
 # The same agent that runs its benchmarks, without the questions of the interactive one; it prints what it does. Its
@@ -72,11 +73,6 @@ sys.stdout.flush()
 # What its libraries have left running is not waited for.
 os._exit(code)
 """
-# By dialect: how litellm is told of it, the variables for the address and the key, and what is behind the address.
-_PROVIDERS: Final = {
-    "chat": ("openai", "OPENAI_API_BASE", "OPENAI_API_KEY", "/v1"),
-    "messages": ("anthropic", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", ""),
-}
 _SUBMITTED: Final = "Submitted"
 
 
@@ -116,31 +112,25 @@ class MiniSweAgent(PythonAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the model's provider; nothing is asked, downloaded or tried again."""
-        _, base, key, path = _PROVIDERS[self._dialect(request)]
-        return super().variables(request, url) | {
-            base: url + path,
-            key: KEY_PLACEHOLDER,
-            "MSWEA_CONFIGURED": "true",
-            "MSWEA_COST_TRACKING": "ignore_errors",
-            "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-            "MSWEA_SILENT_STARTUP": "1",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "LITELLM_MODE": "PRODUCTION",  # otherwise it reads the `.env` of the repository
-        }
+        gateway = litellm_variables(self._dialect(request), url)
+        return (
+            super().variables(request, url)
+            | gateway
+            | {
+                "MSWEA_CONFIGURED": "true",
+                "MSWEA_COST_TRACKING": "ignore_errors",
+                "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+                "MSWEA_SILENT_STARTUP": "1",
+            }
+        )
 
     def program_arguments(self, request: AgentRequest) -> list[str]:
         """Without questions; the launcher adds the configuration."""
-        prefix, *_ = _PROVIDERS[self._dialect(request)]
-        return ["--yolo", "--exit-immediately", "--model", f"{prefix}/{request.model}"]
+        return ["--yolo", "--exit-immediately", "--model", litellm_model(self._dialect(request), request.model)]
 
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of what the launcher prints."""
         return MiniSweAgentReader(on_progress, model)
-
-    def _dialect(self, request: AgentRequest) -> str:
-        if request.model is None:
-            raise UsageError("mini-SWE-agent must be told its model", fix="give --model")
-        return choose_dialect(request.model, self.dialects)
 
 
 class _MiniPromptDetails(msgspec.Struct):
@@ -179,30 +169,16 @@ class _MiniEvent(msgspec.Struct):
     status: str = ""
 
 
-_EVENT: Final = msgspec.json.Decoder(_MiniEvent)
-
-
-class MiniSweAgentReader(ProgramReader):
+class MiniSweAgentReader(JsonLinesReader[_MiniEvent]):
     """Reads what the launcher prints, one line for each message; the other lines are for people."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._requests = 0
-        self._tokens = Tokens()
+    decoder = msgspec.json.Decoder(_MiniEvent)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _MiniEvent) -> None:
         """Read one line."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         if event.usage is not None:
             self._requests += 1
-            self._tokens += event.usage.tokens
+            self._add_tokens(event.usage.tokens)
         self._steps += len(event.commands)
         match event.proctor:
             case "assistant":
@@ -214,14 +190,3 @@ class MiniSweAgentReader(ProgramReader):
                 self._error = self._error or f"{event.status}: {event.text}"
             case "error":
                 self._error = event.text
-
-    def report(self) -> ProgramReport:
-        """What it has reported."""
-        usage = ModelUsage(model=self._model, requests=self._requests, tokens=self._tokens, cost_usd=None)
-        return ProgramReport(
-            finished=self._finished,
-            error=self._error,
-            final_text=self._text,
-            steps=self._steps,
-            usage=(usage,) if self._requests else (),
-        )

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader, ProgramReport
+from proctor.agents.json_lines_reader import JsonLinesReader
+from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import find_opencode, native_program, resolve_program
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 REMEDY: Final = "npm install -g opencode-ai, or set OPENCODE_BIN"
 # Where npm puts the program of each platform, seen from a folder above the launcher; `baseline` runs on any processor.
@@ -108,11 +108,6 @@ class OpenCode(ProgramAgent):
         """A reader of its JSON lines."""
         return OpenCodeReader(on_progress, model)
 
-    def _dialect(self, request: AgentRequest) -> str:
-        if request.model is None:
-            raise UsageError("OpenCode must be told its model", fix="give --model")
-        return choose_dialect(request.model, self.dialects)
-
 
 class _Cache(msgspec.Struct):
     read: int = 0
@@ -124,6 +119,17 @@ class _Tokens(msgspec.Struct):
     output: int = 0
     reasoning: int = 0
     cache: _Cache = msgspec.field(default_factory=_Cache)
+
+    @property
+    def total(self) -> Tokens:
+        """Reasoning is counted beside its output."""
+        return Tokens(
+            input=self.input,
+            output=self.output + self.reasoning,
+            cache_read=self.cache.read,
+            cache_write_5m=self.cache.write,
+            reasoning=self.reasoning,
+        )
 
 
 class _State(msgspec.Struct):
@@ -144,32 +150,18 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_Event)
-
-
-class OpenCodeReader(ProgramReader):
+class OpenCodeReader(JsonLinesReader[_Event]):
     """Reads what ``opencode run --format json`` prints. It has finished with a step that wants no further one."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._tokens: Tokens | None = None
+    decoder = msgspec.json.Decoder(_Event)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _Event) -> None:
         """Read one event."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         part = event.part or _OpenCodePart()
         match event.type:
             case "tool_use":
                 self._steps += 1
-                given = part.state.input if part.state and isinstance(part.state.input, dict) else {}
-                self._on_progress(truncate_line(f"{part.tool} {given.get('command', '')}".strip()))
+                self._show_tool(part.tool, part.state.input if part.state else None)
             case "text":
                 self._text = part.text
                 self._on_progress(truncate_line(part.text))
@@ -177,29 +169,10 @@ class OpenCodeReader(ProgramReader):
                 self._text = ""
             case "step_finish":
                 self._finished = part.reason != "tool-calls"
-                self._add(part.tokens)
+                if part.tokens is not None:
+                    self._add_tokens(part.tokens.total)
             case "error":
                 self._error = _error_text(event.error)
-
-    def _add(self, used: _Tokens | None) -> None:
-        if used is not None:
-            tokens = Tokens(
-                input=used.input,
-                output=used.output + used.reasoning,
-                cache_read=used.cache.read,
-                cache_write_5m=used.cache.write,
-                reasoning=used.reasoning,
-            )
-            self._tokens = tokens if self._tokens is None else self._tokens + tokens
-
-    def report(self) -> ProgramReport:
-        """What it has reported."""
-        usage: tuple[ModelUsage, ...] = ()
-        if self._tokens is not None:
-            usage = (ModelUsage(model=self._model, requests=0, tokens=self._tokens, cost_usd=None),)
-        return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
-        )
 
 
 def _error_text(error: Any) -> str:

@@ -5,15 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
-from proctor.agents.program_agent import ProgramReader, ProgramReport
+from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_pi
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 _KEY_VARIABLE: Final = "PI_GATEWAY_KEY"
 _OWN_PROVIDER: Final = "proctor"
@@ -83,11 +82,6 @@ class Pi(NodeAgent):
         """A reader of its JSON lines."""
         return PiReader(on_progress, model)
 
-    def _dialect(self, request: AgentRequest) -> str:
-        if request.model is None:
-            raise UsageError("pi must be told its model", fix="give --model")
-        return choose_dialect(request.model, self.dialects)
-
 
 class _Usage(msgspec.Struct, rename="camel"):
     input: int = 0
@@ -112,33 +106,22 @@ class _PiEvent(msgspec.Struct, rename="camel"):
     final_error: str = ""
 
 
-_EVENT: Final = msgspec.json.Decoder(_PiEvent)
-
-
-class PiReader(ProgramReader):
+class PiReader(JsonLinesReader[_PiEvent]):
     """Reads what ``pi --mode json`` prints. It exits with 0 whatever has happened: its last message says it."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._tokens: Tokens | None = None
+    decoder = msgspec.json.Decoder(_PiEvent)
 
     def handle_line(self, line: bytes) -> None:
-        """Read one event."""
-        if line.startswith(b'{"type":"message_update"'):
-            return  # the message so far, with each piece of it
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
+        """Read one event, but for the message so far, which comes with each piece of it."""
+        if not line.startswith(b'{"type":"message_update"'):
+            super().handle_line(line)
+
+    def handle_event(self, event: _PiEvent) -> None:
+        """Take one event."""
         match event.type:
             case "tool_execution_start":
                 self._steps += 1
-                args = event.args if isinstance(event.args, dict) else {}
-                self._on_progress(truncate_line(f"{event.tool_name} {args.get('command', '')}".strip()))
+                self._show_tool(event.tool_name, event.args)
             case "message_end" if event.message is not None and event.message.role == "assistant":
                 self._end_message(event.message)
             case "agent_end":
@@ -156,13 +139,4 @@ class PiReader(ProgramReader):
             tokens = Tokens(
                 input=used.input, output=used.output, cache_read=used.cache_read, cache_write_5m=used.cache_write
             )
-            self._tokens = tokens if self._tokens is None else self._tokens + tokens
-
-    def report(self) -> ProgramReport:
-        """What it has reported; its output has the reasoning in it."""
-        usage: tuple[ModelUsage, ...] = ()
-        if self._tokens is not None:
-            usage = (ModelUsage(model=self._model, requests=0, tokens=self._tokens, cost_usd=None),)
-        return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
-        )
+            self._add_tokens(tokens)

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
 from proctor.agents.supervisor import ProcessExit, Supervisor
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
@@ -222,6 +223,16 @@ class ProgramAgent(Agent):
     def companion_path(self, program: MountedProgram, name: str) -> str:
         """Where a companion of the program is in the environment."""
         return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
+
+    def _dialect(self, request: AgentRequest) -> str:
+        """The dialect in which the program asks the run's model, where it knows several.
+
+        Raises:
+            UsageError: the run names no model.
+        """
+        if request.model is None:
+            raise UsageError(f"{self.title} must be told its model", fix="give --model")
+        return choose_dialect(request.model, self.dialects)
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback

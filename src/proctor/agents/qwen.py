@@ -6,14 +6,15 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.dialect_choice import choose_dialect
+from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
-from proctor.agents.program_agent import ProgramReader, ProgramReport, check_prompt
+from proctor.agents.program_agent import ProgramReader, check_prompt
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_qwen
-from proctor.core.result import ModelUsage, Tokens
+from proctor.core.result import Tokens
 
 REMEDY: Final = "npm install -g @qwen-code/qwen-code, or set QWEN_BIN"
 # By dialect: the type of its login, which the names of the variables begin with, and what is behind the address.
@@ -110,6 +111,15 @@ class _QwenUsage(msgspec.Struct):
     output_tokens: int = 0
     cache_read_input_tokens: int = 0
 
+    @property
+    def tokens(self) -> Tokens:
+        """What was read from the cache is counted as input."""
+        return Tokens(
+            input=max(0, self.input_tokens - self.cache_read_input_tokens),
+            output=self.output_tokens,
+            cache_read=self.cache_read_input_tokens,
+        )
+
 
 class _QwenBlock(msgspec.Struct):
     type: str = ""
@@ -135,26 +145,13 @@ class _QwenEvent(msgspec.Struct):
     usage: _QwenUsage | None = None
 
 
-_EVENT: Final = msgspec.json.Decoder(_QwenEvent)
-
-
-class QwenReader(ProgramReader):
+class QwenReader(JsonLinesReader[_QwenEvent]):
     """Reads what ``qwen --output-format stream-json`` prints."""
 
-    def __init__(self, on_progress: ProgressCallback, model: str) -> None:
-        super().__init__(on_progress, model)
-        self._finished = False
-        self._error = ""
-        self._text = ""
-        self._steps = 0
-        self._usage: _QwenUsage | None = None
+    decoder = msgspec.json.Decoder(_QwenEvent)
 
-    def handle_line(self, line: bytes) -> None:
+    def handle_event(self, event: _QwenEvent) -> None:
         """Read one event."""
-        try:
-            event = _EVENT.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
         match event.type:
             case "assistant" if event.message is not None:
                 for block in event.message.content:
@@ -165,31 +162,16 @@ class QwenReader(ProgramReader):
     def _take_block(self, block: _QwenBlock) -> None:
         if block.type == "tool_use":
             self._steps += 1
-            given = block.input if isinstance(block.input, dict) else {}
-            self._on_progress(truncate_line(f"{block.name} {given.get('command', '')}".strip()))
+            self._show_tool(block.name, block.input)
         elif block.type == "text" and block.text:
             self._text = block.text
             self._on_progress(truncate_line(block.text))
 
     def _take_result(self, event: _QwenEvent) -> None:
         said = event.result if isinstance(event.result, str) else ""
-        self._usage = event.usage
+        self._tokens = event.usage.tokens if event.usage is not None else None
         if event.is_error or said.startswith(_ERROR):
             self._error = (event.error or _QwenError()).message or said or "its session failed"
             self._text = "" if self._text.startswith(_ERROR) else self._text
         else:
             self._finished, self._text = True, said or self._text
-
-    def report(self) -> ProgramReport:
-        """What it has reported; it counts what was read from the cache as input."""
-        usage: tuple[ModelUsage, ...] = ()
-        if (used := self._usage) is not None:
-            tokens = Tokens(
-                input=max(0, used.input_tokens - used.cache_read_input_tokens),
-                output=used.output_tokens,
-                cache_read=used.cache_read_input_tokens,
-            )
-            usage = (ModelUsage(model=self._model, requests=0, tokens=tokens, cost_usd=None),)
-        return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
-        )
