@@ -1,18 +1,20 @@
-"""What the gateway adds: latency per request and per streamed event, and memory per stream.
+"""What the gateway adds: latency per request and per streamed event, CPU per request, and memory per stream.
 
-Three processes: a scripted provider, the gateway, and the clients (this one). The same load runs against the
-provider directly and through the gateway, with and without recording, in one run, so that what counts is the
-difference and the ratio, not this machine's speed.
+Four processes: a scripted provider, a gateway, one that records, and the clients (this one). The same load runs
+against the provider directly and through both gateways, one after the other, for each dialect and number of streams, so
+that what counts is the difference and the ratio, not this machine's speed.
 
-    python perf/gateway.py [--streams 1,64,512] [--seconds 10] [--body 100000] [--dialects messages,chat,…]
+    python perf/gateway.py [--streams 1,64,512] [--body 100000] [--dialects messages,chat,…]     about two minutes
+    QUICK=1 python perf/gateway.py                                                               seconds
 
-A stream lasts two seconds, eight where there are 512, and 2000 events per second pass at most, about four per second
-and stream at 512.
+Requests look like an agent's in the middle of its work: a third of the body are tools, the rest is the conversation.
+All streams together pass 2000 events per second at most.
 
 The first request of each client is not counted: it waits for connections to be made, and the provider's are shared by
 all agents and kept.
 
-A provider's event carries the time at which it was sent; all processes read the same monotonic clock.
+A provider's event carries the time at which it was sent; all processes read the same monotonic clock. CPU is that of
+the gateway's process, by the scheduler's own account: it depends less than time does on what else the machine does.
 """
 
 import argparse
@@ -28,7 +30,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -39,10 +41,31 @@ from proctor.gateway.dialects.base import ScriptedMessage
 
 STAMP = re.compile(rb'"(?:text|content|delta)":"(\d+) ')
 FILLER = "of the quick brown fox and of the lazy dog over which it jumps"
-EVENTS_PER_SECOND = 2000
-FASTEST = 0.02
+MODEL = "claude-sonnet-4-5"
+MARK = b"@TEXT@"
+
+
+class Level(NamedTuple):
+    """How many streams there are at a time, how fast and how long each is, and for how long they are measured."""
+
+    streams: int
+    interval: float
+    events: int
+    seconds: float
+
+
+def level(streams: int) -> Level:
+    interval = max(0.005, streams / 2000)
+    events = 20 if interval < 0.1 else 8
+    return Level(streams, interval, events, 0.4 if QUICK else max(2.0, 2.5 * interval * events))
+
+
+QUICK = bool(os.environ.get("QUICK"))
 # Both are more than the gateway holds of a stream while it records.
-LENGTHS = (5_000, 25_000)
+LENGTHS = (1_000, 5_000) if QUICK else (2_000, 10_000)
+LONG_STREAMS = 4
+# Of each client; the first is not counted.
+LEAST_REQUESTS = 2
 
 
 def chunk(data: bytes) -> bytes:
@@ -50,8 +73,6 @@ def chunk(data: bytes) -> bytes:
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-MODEL = "claude-sonnet-4-5"
-MARK = b"@TEXT@"
 
 
 class Stream:
@@ -71,21 +92,54 @@ class Stream:
         return chunk(self.event.replace(MARK, b"%d %b" % (time.monotonic_ns(), FILLER.encode())))
 
 
-def request_of(name: str, body: int) -> tuple[str, bytes]:
+def request_of(name: str, size: int) -> tuple[str, bytes]:
     """The path and the body of a request of this dialect."""
-    text = "x" * body
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {f"argument_{n}": {"description": "for this and that" * 4} for n in range(6)},
+    }
+    tools = [{"name": f"tool_{n}", "description": "what it does, and when " * 20} for n in range(max(1, size // 3300))]
+    text = ("a line of what a tool has returned" + chr(10)) * 40
+    rounds = max(1, (size - len(json.dumps([tools, schema])) * 2) // (len(text) + 200))
     asked: dict[str, Any] = {"model": MODEL, "stream": True}
+    user = "Fix the bug, and run the tests."
+    call = json.dumps({"command": "ls"})
+    work: list[dict[str, Any]]
+    body: dict[str, Any]
     match name:
         case "messages":
-            return "/v1/messages", json.dumps({**asked, "messages": [{"role": "user", "content": text}]}).encode()
+            work = [
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "tool_1", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": text}]},
+            ]
+            messages = [{"role": "user", "content": user}, *work * rounds]
+            offered = [{**tool, "input_schema": schema} for tool in tools]
+            return "/v1/messages", json.dumps({**asked, "messages": messages, "tools": offered}).encode()
         case "chat":
-            return "/v1/chat/completions", json.dumps(
-                {**asked, "messages": [{"role": "user", "content": text}]}
-            ).encode()
+            called = {"id": "t", "type": "function", "function": {"name": "tool_1", "arguments": call}}
+            work = [
+                {"role": "assistant", "content": None, "tool_calls": [called]},
+                {"role": "tool", "tool_call_id": "t", "content": text},
+            ]
+            body = {**asked, "stream_options": {"include_usage": True}}
+            body["messages"] = [{"role": "user", "content": user}, *work * rounds]
+            body["tools"] = [{"type": "function", "function": {**tool, "parameters": schema}} for tool in tools]
+            return "/v1/chat/completions", json.dumps(body).encode()
         case "responses":
-            return "/v1/responses", json.dumps({**asked, "input": [{"role": "user", "content": text}]}).encode()
-    path = f"/v1beta/models/{MODEL}:streamGenerateContent?alt=sse"
-    return path, json.dumps({"contents": [{"role": "user", "parts": [{"text": text}]}]}).encode()
+            work = [
+                {"type": "function_call", "call_id": "t", "name": "tool_1", "arguments": call},
+                {"type": "function_call_output", "call_id": "t", "output": text},
+            ]
+            body = {**asked, "store": False, "input": [{"role": "user", "content": user}, *work * rounds]}
+            body["tools"] = [{"type": "function", **tool, "parameters": schema} for tool in tools]
+            return "/v1/responses", json.dumps(body).encode()
+    work = [
+        {"role": "model", "parts": [{"functionCall": {"name": "tool_1", "args": {"command": "ls"}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "tool_1", "response": {"output": text}}}]},
+    ]
+    body = {"contents": [{"role": "user", "parts": [{"text": user}]}, *work * rounds]}
+    body["tools"] = [{"functionDeclarations": [{**tool, "parameters": schema} for tool in tools]}]
+    return f"/v1beta/models/{MODEL}:streamGenerateContent?alt=sse", json.dumps(body).encode()
 
 
 STREAMS = {name: Stream(name) for name in DIALECTS}
@@ -186,9 +240,11 @@ class Client(asyncio.Protocol):
                 self.done.set_exception(ConnectionError(f"answered with {data[:200]!r}"))
             if self.warm:
                 self.firsts.append((now - self.sent) / 1e6)
-            self.first, self.warm = False, True
-        self.lags.extend((now - int(stamp)) / 1e6 for stamp in STAMP.findall(data))
-        if b"0\r\n\r\n" in data and not self.done.done():
+            self.first = False
+        if self.warm:
+            self.lags.extend((now - int(stamp)) / 1e6 for stamp in STAMP.findall(data))
+        if data.endswith(b"0\r\n\r\n") and not self.done.done():
+            self.warm = True
             self.done.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -203,87 +259,104 @@ def request(dialect: str, path: str, body: int, events: int, interval: float) ->
     return head.encode() + data
 
 
+class Measured(NamedTuple):
+    """What was measured under one load: times in milliseconds, sorted; of the gateway, its CPU and its memory."""
+
+    firsts: list[float]
+    lags: list[float]
+    requests: int
+    cpu_us: float
+    memory: int
+
+
+def cpu_us(watched: psutil.Process | None) -> float:
+    """How long the process has run so far, in microseconds."""
+    if watched is None:
+        return 0.0
+    return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{watched.pid}/task").glob("*/schedstat")) / 1e3
+
+
 async def load(
-    port: int,
-    path: str,
-    streams: int,
-    seconds: float,
-    body: int,
-    *,
-    dialect: str = "messages",
-    watched: psutil.Process | None = None,
-) -> dict[str, Any]:
-    """Keep so many streams going for so long: each lasts some seconds and then asks again."""
-    interval = max(FASTEST, streams / EVENTS_PER_SECOND)
-    lasting = max(2.0, streams / 64)
-    events = int(lasting / interval)
-    ask = request(dialect, path, body, events, interval)
+    port: int, path: str, at: Level, body: int, *, dialect: str, watched: psutil.Process | None = None
+) -> Measured:
+    """Keep so many streams going for so long: each asks again when it has ended."""
+    ask = request(dialect, path, body, at.events, at.interval)
     firsts: list[float] = []
     lags: list[float] = []
     loop = asyncio.get_running_loop()
-    until = time.monotonic() + max(seconds, 2.5 * lasting)
+    started, used = time.monotonic(), cpu_us(watched)
+    requests = 0
 
     async def one(index: int) -> None:
-        await asyncio.sleep(lasting * index / streams)
+        nonlocal requests
+        await asyncio.sleep(at.interval * at.events * index / at.streams)
         _, client = await loop.create_connection(lambda: Client(firsts, lags), "127.0.0.1", port)
-        while time.monotonic() < until:
+        sent = 0
+        while sent < LEAST_REQUESTS or time.monotonic() < started + at.seconds:
             await client.send(ask)
+            sent += 1
+        requests += sent
         client.transport.close()
 
-    memory: list[int] = []
+    memory = 0
 
     async def watch() -> None:
+        nonlocal memory
         while watched is not None and watched.is_running():
-            memory.append(watched.memory_info().rss)
+            memory = max(memory, watched.memory_info().rss)
             await asyncio.sleep(0.25)
 
-    cpu = watched.cpu_times() if watched else None
     watching = asyncio.create_task(watch())
-    await asyncio.gather(*(one(index) for index in range(streams)))
+    await asyncio.gather(*(one(index) for index in range(at.streams)))
     watching.cancel()
-    used = watched.cpu_times() if watched else None
-    busy = (used.user + used.system - cpu.user - cpu.system) if cpu and used else 0.0
-    return {"firsts": sorted(firsts), "lags": sorted(lags), "memory": max(memory, default=0), "cpu": busy}
+    return Measured(sorted(firsts), sorted(lags), requests, cpu_us(watched) - used, memory)
 
 
-def at(values: list[float], share: float) -> float:
-    return values[min(len(values) - 1, int(len(values) * share))]
+def at_share(values: list[float], share: float) -> float:
+    return values[min(len(values) - 1, int(len(values) * share))] if values else float("nan")
 
 
-def measure(dialect: str, streams: int, seconds: float, body: int) -> None:
-    with process(provider) as (port, _), tempfile.TemporaryDirectory() as folder:
-        rows: list[tuple[str, dict[str, Any], int]] = []
-        rows.append(("direct", asyncio.run(load(port, "", streams, seconds, body, dialect=dialect)), 0))
-        for name, recordings in (("gateway", None), ("gateway, recording", folder)):
-            with process(gateway, port, recordings) as ((front, path), watched):
-                asyncio.run(load(front, path, 1, 1, body, dialect=dialect))
-                idle = watched.memory_info().rss
-                loaded = load(front, path, streams, seconds, body, dialect=dialect, watched=watched)
-                rows.append((name, asyncio.run(loaded), idle))
+class Target(NamedTuple):
+    """What the clients talk to: the provider itself, or a gateway."""
+
+    name: str
+    port: int
+    path: str = ""
+    process: psutil.Process | None = None
+
+
+def measure(targets: list[Target], dialect: str, at: Level, body: int) -> None:
+    rows: list[tuple[Target, Measured, int]] = []
+    for target in targets:
+        one = at._replace(streams=1, interval=0.001, events=1, seconds=0.1)
+        asyncio.run(load(target.port, target.path, one, body, dialect=dialect))
+        idle = target.process.memory_info().rss if target.process else 0
+        loaded = load(target.port, target.path, at, body, dialect=dialect, watched=target.process)
+        rows.append((target, asyncio.run(loaded), idle))
     direct = rows[0][1]
-    for name, result, idle in rows:
+    for target, measured, idle in rows:
         cells = []
-        for kind in ("firsts", "lags"):
+        for values, base in ((measured.firsts, direct.firsts), (measured.lags, direct.lags)):
             for share in (0.5, 0.99):
-                value, base = at(result[kind], share), at(direct[kind], share)
-                added = "" if result is direct else f"+{value - base:.2f} x{value / base:.1f}"
+                value, plain = at_share(values, share), at_share(base, share)
+                added = "" if measured is direct else f"+{value - plain:.2f} x{value / plain:.1f}"
                 cells.append(f"{value:8.2f} {added:14}")
-        per_event = f"{result['cpu'] / len(result['lags']) * 1e6:5.0f}" if idle else "    -"
-        memory = f"{(result['memory'] - idle) / 1024 / streams:6.0f}" if idle else "     -"
-        print(f"{dialect:9} {streams:7} {name:19} {''.join(cells)} {per_event:>9} {memory:>10}")
+        used = f"{measured.cpu_us / measured.requests:7.0f}" if target.process else "-"
+        memory = f"{(measured.memory - idle) / 1024 / at.streams:6.0f}" if target.process else "-"
+        print(f"{dialect:9} {at.streams:7} {target.name:10} {''.join(cells)} {used:>10} {memory:>10}", flush=True)
 
 
-def growth(streams: int) -> None:
-    """The same number of streams, ten times as long: the gateway's memory must not follow."""
-    with process(provider) as (port, _), tempfile.TemporaryDirectory() as folder:
-        for name, recordings in (("gateway", None), ("gateway, recording", folder)):
-            with process(gateway, port, recordings) as ((front, path), watched):
-                sizes = []
-                for events in LENGTHS:
-                    ask = request("messages", path, 1000, events, 0.0)
-                    sizes.append(asyncio.run(long_streams(front, ask, streams, watched)) / 1024 / 1024)
-                text = "   ".join(f"{n} events each: {size:.1f} MiB" for n, size in zip(LENGTHS, sizes, strict=True))
-                print(f"{name:19} {streams} streams   {text}   growth {sizes[1] - sizes[0]:+.1f} MiB")
+def growth(targets: list[Target]) -> None:
+    """The same number of streams, five times as long: the gateway's memory must not follow."""
+    for target in targets:
+        if target.process is None:
+            continue
+        sizes = []
+        for events in LENGTHS:
+            ask = request("messages", target.path, 1000, events, 0.0)
+            sizes.append(asyncio.run(long_streams(target.port, ask, LONG_STREAMS, target.process)) / 1024 / 1024)
+        text = "   ".join(f"{n} events each: {size:.1f} MiB" for n, size in zip(LENGTHS, sizes, strict=True))
+        print(f"{target.name:10} {LONG_STREAMS} streams   {text}   growth {sizes[1] - sizes[0]:+.1f} MiB")
 
 
 async def long_streams(port: int, ask: bytes, streams: int, watched: psutil.Process) -> int:
@@ -309,20 +382,30 @@ async def long_streams(port: int, ask: bytes, streams: int, watched: psutil.Proc
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", default="1,64,512")
-    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--streams", default="1,64" if QUICK else "1,64,512")
     parser.add_argument("--body", type=int, default=100_000)
     parser.add_argument("--dialects", default=",".join(DIALECTS))
     options = parser.parse_args()
-    print(f"body {options.body} bytes, {EVENTS_PER_SECOND} events/s in all at most; milliseconds; + added, x ratio\n")
+    print(f"body {options.body} bytes; milliseconds, + added and x ratio; CPU in us; memory in KiB\n")
     columns = ("request p50", "request p99", "event p50", "event p99")
-    titles = "".join(f"{column:>8} {'':14}"[: 8 + 1 + 14] for column in columns)
-    print(f"{'dialect':9} {'streams':>7} {'':19} {titles} {'us/event':>9} {'KiB/stream':>10}")
-    for dialect in options.dialects.split(","):
-        for streams in map(int, options.streams.split(",")):
-            measure(dialect, streams, options.seconds, options.body)
-    print()
-    growth(16)
+    titles = "".join(f"{column:<23}" for column in columns)
+    print(f"{'dialect':9} {'streams':>7} {'':10} {titles} {'CPU/request':>10} {'per stream':>10}")
+    with (
+        process(provider) as (port, _),
+        tempfile.TemporaryDirectory() as folder,
+        process(gateway, port, None) as ((plain, plain_path), plain_process),
+        process(gateway, port, folder) as ((recording, recording_path), recording_process),
+    ):
+        targets = [
+            Target("direct", port),
+            Target("gateway", plain, plain_path, plain_process),
+            Target("recording", recording, recording_path, recording_process),
+        ]
+        for dialect in options.dialects.split(","):
+            for streams in map(int, options.streams.split(",")):
+                measure(targets, dialect, level(streams), options.body)
+        print()
+        growth(targets)
     one, five, _ = os.getloadavg()
     print(
         f"\nload average {one:.1f} now, {five:.1f} over five minutes, on {os.cpu_count()} cores: all of it counts here"

@@ -137,7 +137,8 @@ class Agent:
     async def post(
         self, text: str = "hi", *, stream: bool = False, path: str = "/v1/messages?beta=true", **extra: Any
     ) -> ClientResponse:
-        headers = {"x-api-key": "placeholder", "anthropic-version": "2023-06-01", **extra.pop("headers", {})}
+        headers = {"x-api-key": "placeholder", "anthropic-version": "2023-06-01", "user-agent": "claude-cli/2.1.0"}
+        headers |= extra.pop("headers", {})
         body = {"model": MODEL, "max_tokens": 10, "messages": [{"role": "user", "content": text}], **extra}
         if stream:
             body["stream"] = True

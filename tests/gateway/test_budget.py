@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.errors import LimitReached
-from proctor.gateway.budget import RunBudget
+from proctor.gateway.budget import BudgetCopy, RunBudget
 from waiting import PATIENCE
 
 
@@ -114,3 +114,27 @@ def test_the_caps_of_running_tasks_never_promise_more_than_is_left(limit: int, s
                 if account.exhausted_budget():
                     overshoot += amount / 100
         assert ledger.spent_usd + ledger.reserved_usd <= limit / 100 + overshoot + 1e-9
+
+
+def test_a_copy_refuses_no_reservation_and_no_request_until_it_hears_that_all_is_spent() -> None:
+    copy = BudgetCopy(1.0, spent_usd=0.9)
+    reservation = copy.try_reserve(0.5)
+    assert reservation.exhausted_budget() is None
+    copy.update(0.95)
+    copy.update(0.2)  # an older message, which was held up
+    assert copy.spent_usd == pytest.approx(0.95)
+    copy.update(1.0)
+    spent = reservation.exhausted_budget()
+    assert spent is not None
+    assert spent.cause is Cause.RUN_BUDGET
+
+
+def test_what_was_booked_too_high_is_corrected() -> None:
+    ledger = RunBudget(1.0)
+    reservation = ledger.try_reserve()
+    assert reservation is not None
+    reservation.charge(1.0)
+    assert ledger.exhausted
+    ledger.correct(-0.4)
+    assert ledger.spent_usd == pytest.approx(0.6)
+    assert not ledger.exhausted

@@ -156,7 +156,7 @@ async def test_what_the_provider_refuses_or_never_got_costs_nothing() -> None:
     nowhere = Upstream("http://127.0.0.1:1", key=Secret(KEY), retry=RetryPolicy(tries=2, base_seconds=0.001))
     async with world(nowhere) as here:
         assert (await here.agent.ask())[0] == 502
-        assert (here.session.usage.models, here.session.usage.errors) == ((), {"0": 1, "502": 1})
+        assert (here.session.usage.models, here.session.usage.errors) == ((), {"0": 2})
 
 
 async def test_every_try_that_may_have_arrived_is_charged_once() -> None:

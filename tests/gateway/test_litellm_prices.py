@@ -26,6 +26,32 @@ TABLE: dict[str, Any] = {
         "output_cost_per_token_flex": 5e-06,
         "search_context_cost_per_query": {"search_context_size_medium": 0.014},
     },
+    "half-tier": {
+        "input_cost_per_token": 5e-08,
+        "output_cost_per_token": 4e-07,
+        "input_cost_per_token_priority": 2.5e-06,
+        "input_cost_per_token_above_200k_tokens": 1e-07,
+        "output_cost_per_token_above_200k_tokens": 8e-07,
+        "input_cost_per_token_flex": 2.5e-08,
+        "output_cost_per_token_flex": 2e-07,
+    },
+    "cached-model": {
+        "input_cost_per_token": 1e-06,
+        "output_cost_per_token": 1e-06,
+        "cache_creation_input_token_cost": 2e-06,
+        "cache_creation_input_token_cost_above_1hr": 3e-06,
+        "cache_creation_input_token_cost_priority": 4e-06,
+        "input_cost_per_token_priority": 2e-06,
+        "output_cost_per_token_priority": 2e-06,
+    },
+    "dashscope/by-length": {
+        "tiered_pricing": [
+            {"input_cost_per_token": 1e-06, "output_cost_per_token": 5e-06, "range": [0, 32000.0]},
+            {"input_cost_per_token": 3e-06, "output_cost_per_token": 15e-06, "range": [128000.0, 256000.0]},
+            {"input_cost_per_token": 2e-06, "output_cost_per_token": 10e-06, "range": [32000.0, 128000.0]},
+        ]
+    },
+    "openrouter/vendor/routed": {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06},
     "plain-model": {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06},
     "gemini/known-twice": {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06},
     "known-twice": {"input_cost_per_token": 9e-06, "output_cost_per_token": 9e-06},
@@ -62,6 +88,33 @@ def test_every_class_of_tokens_has_the_tables_price(table: Path) -> None:
 
 def test_cached_tokens_without_a_price_of_their_own_cost_as_others(table: Path) -> None:
     assert cost(Prices.load(table), "plain-model", cache_read=100) == pytest.approx(1e-4)
+
+
+def test_cached_tokens_of_a_tier_without_a_price_of_their_own_cost_in_proportion(table: Path) -> None:
+    prices = Prices.load(table)
+    assert cost(prices, "half-tier", "flex", cache_write_5m=1_000_000 // 8) == pytest.approx(0.025 / 8)
+    assert cost(prices, "half-tier", cache_write_5m=300_000) == pytest.approx(0.03)
+    assert cost(prices, "cached-model", cache_write_5m=1_000_000, cache_write_1h=1_000_000) == pytest.approx(5)
+    assert cost(prices, "cached-model", "priority", cache_write_5m=1_000_000) == pytest.approx(4)
+    assert cost(prices, "cached-model", "priority", cache_write_1h=1_000_000) == pytest.approx(6)
+
+
+def test_what_a_tier_does_not_say_is_not_known(table: Path) -> None:
+    prices = Prices.load(table)
+    assert cost(prices, "half-tier", "priority", input=100) is None
+    assert cost(prices, "half-tier", "flex", input=100) is not None
+    assert cost(prices, "half-tier", "flex", input=300_000) is None
+
+
+@pytest.mark.parametrize(("prompt", "rate"), [(32_000, 1), (32_001, 2), (128_000, 2), (128_001, 3), (900_000, 3)])
+def test_prices_may_depend_on_the_length_of_the_prompt_in_steps(table: Path, prompt: int, rate: int) -> None:
+    found = cost(Prices.load(table), "dashscope/by-length", input=prompt, output=10)
+    assert found == pytest.approx(prompt * rate / 1e6 + 10 * rate * 5 / 1e6)
+
+
+def test_names_of_a_router_are_known_without_its_own(table: Path) -> None:
+    assert cost(Prices.load(table), "vendor/routed", input=1_000_000) == pytest.approx(1)
+    assert not Prices.load(table).has_price("routed")
 
 
 def test_our_own_table_comes_first_and_a_users_own_before_it(table: Path, tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
+import importlib.resources
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.result import Tokens
+from proctor.gateway.price_table import ModelPrice, PriceFile, Rates
 from proctor.gateway.prices import Prices, Usage, canonical_model
 
 MILLION = Tokens(
@@ -113,18 +117,44 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("models/gemini-2.5-pro", "gemini-2.5-pro"),
         ("gemini/gemini-2.5-flash-001", "gemini-2.5-flash"),
         ("gemini-3.1-pro-preview", "gemini-3.1-pro-preview"),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("claude-3.7-sonnet", "claude-3-7-sonnet"),
     ],
 )
 def test_models_of_other_providers_are_priced_under_one_name_too(name: str, canonical: str) -> None:
     assert canonical_model(name) == canonical
 
 
-@pytest.mark.parametrize("model", ["gpt-6.1-sol", "gpt-5.5", "gpt-5-codex", "gemini-3.8-flash", "gemini-2.5-pro"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("gpt-6.1-sol", "gpt-5.5", "gpt-5-codex", "gpt-5.4-nano", "gemini-3.8-flash", "gemini-2.5-pro"),
+        *("gemini-3.1-pro-preview-customtools", "qwen3-coder-plus", "kimi-k3", "claude-sonnet-4.5", "claude-haiku-4.5"),
+    ],
+)
 def test_the_models_that_other_agents_default_to_have_prices(model: str) -> None:
     prices = Prices.load()
     assert prices.cost(Usage(model=model, tokens=MILLION))
     cached, plain = (Usage(model=model, tokens=tokens) for tokens in (Tokens(cache_read=1000), Tokens(input=1000)))
     assert (prices.cost(cached) or 0) < (prices.cost(plain) or 0)
+
+
+def _all_rates(price: ModelPrice) -> Iterator[Rates]:
+    for tier in (price, *price.tiers.values(), *([price.fast] if price.fast else [])):
+        yield tier
+        steps = getattr(tier, "long_prompt", None)
+        yield from steps if isinstance(steps, tuple) else [steps] if steps is not None else []
+
+
+def test_no_rate_of_our_own_table_is_out_of_proportion() -> None:
+    """Cached tokens are cheaper to read than to send and dearer to write, and output is dearer than input."""
+    file = importlib.resources.files("proctor.gateway") / "prices.json"
+    for name, price in msgspec.json.decode(file.read_bytes(), type=PriceFile).models.items():
+        for rates in _all_rates(price):
+            assert rates.cache_read is not None, name
+            assert rates.cache_read < rates.input <= (rates.cache_write_5m or rates.input), name
+            assert (rates.cache_write_5m or 0) <= (rates.cache_write_1h or 0), name
+            assert 2 * rates.input < rates.output < 20 * rates.input, name
 
 
 def test_a_tier_has_its_own_price_or_none_that_is_known() -> None:

@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 from aiohttp import web
 
 from dialect_lab import request_body, send
@@ -38,6 +39,26 @@ async def test_each_dialect_goes_to_its_provider_with_its_key_and_no_other() -> 
         ("/openai/responses", ["openai"]),
         ("/gemini/v1beta/models/claude-sonnet-4-5:generateContent", ["gemini"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "path"),
+    [
+        ("chat", "/api/v1", "/api/v1/chat/completions"),
+        ("chat", "/openai/v1/", "/openai/v1/chat/completions"),
+        ("responses", "/v1", "/v1/responses"),
+        ("gemini", "/v1beta", "/v1beta/models/claude-sonnet-4-5:generateContent"),
+        ("gemini", "/proxy", "/proxy/v1beta/models/claude-sonnet-4-5:generateContent"),
+        ("messages", "/v1", "/v1/messages"),
+        ("messages", "/anthropic", "/anthropic/v1/messages"),
+    ],
+)
+async def test_an_address_may_have_a_path_and_the_version_is_not_added_twice(name: str, base: str, path: str) -> None:
+    async with provider() as source:
+        backend = Upstream(source.url + base, key=Secret("dummy-key"), auth=ProviderAuth.BEARER, retry=QUICK)
+        async with world(backend) as lab:
+            await send(lab, name)
+            assert [request.path for request in source.requests] == [path]
 
 
 async def test_a_dialect_without_a_provider_is_refused_and_stops_the_run() -> None:

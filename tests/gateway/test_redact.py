@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.gateway.redact import REDACTED, Redactor, Secret
+from proctor.gateway.redact import _KEY_PATTERN, REDACTED, Redactor, Secret
 
 
 def test_a_secret_does_not_show_itself() -> None:
@@ -24,6 +24,17 @@ def test_a_secret_inside_another_leaves_nothing_behind() -> None:
 
 def test_what_is_too_short_to_be_a_secret_is_left_alone() -> None:
     assert Redactor(["a", ""]).redact_text("a banana") == "a banana"
+
+
+PIECES = st.sampled_from(
+    ["sk-ant-", "sk-proj-", "Bearer ", "BEARER\t", "AIza", "a1B2-c3_" * 5, " ", "x", "\u00fc", "sk", "-"]
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_keys_are_found_wherever_the_whole_pattern_finds_them(text: str) -> None:
+    data = text.encode()
+    assert Redactor().redact_bytes(data) == _KEY_PATTERN.sub(REDACTED.encode(), data)
 
 
 JSON_VALUES = st.recursive(

@@ -27,6 +27,8 @@ def said(text: str) -> dict[str, Any]:
         ("HEAD is now at 3f9c2ab fix", "HEAD is now at 0a1b2c3d4 fix"),
         ("session 0a1b2c3d-0000-4000-8000-aabbccddeeff", "session ffffffff-1111-4111-9111-001122334455"),
         ("use toolu_01AbC then", "use toolu_script_000001 then"),
+        ("as call_Ab3dEf6hIj says", "as call_script_000001 says"),
+        ("from resp_0a1b2c3d4e5f and chatcmpl-9xYz", "from resp_script_000001 and chatcmpl-script-000001"),
         ("Chunk ID: f91d6b\nOutput: ok", "Chunk ID: a81f53\nOutput: ok"),
         ("ok\nProcess Group PGID: 30655\n", "ok\nProcess Group PGID: 7\n"),
         ("hi <system-reminder>\nas of now\n</system-reminder>there", "hi there"),
@@ -44,6 +46,7 @@ def test_ids_dates_times_hashes_paths_and_reminders_make_no_difference(recorded:
         ("exit code 1", "exit code 2"),
         ("version 1.2.3", "version 1.2.4"),
         ("the cat", "the dog"),
+        ("def call_parent():", "def call_child():"),
     ],
 )
 def test_what_was_said_makes_one(recorded: str, now: str) -> None:

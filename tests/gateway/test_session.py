@@ -20,6 +20,7 @@ from proctor.gateway import (
     ScriptBackend,
     parse_script,
 )
+from proctor.gateway.backend import RecordingGate, RecordingLost
 from proctor.gateway.recording import load_recording
 from waiting import PATIENCE, eventually
 
@@ -201,3 +202,64 @@ async def test_a_killed_process_leaves_a_recording_that_can_be_read(tmp_path: Pa
     assert [recorded.messages[0]["content"] for recorded in recording.exchanges] == [f"request {n}" for n in range(3)]
     assert recording.header.task_id == "task-1"
     assert {recorded.exchange.request.model for recorded in recording.exchanges} == {MODEL}
+
+
+class HeldGate(RecordingGate):
+    """A copy that a test confirms, or refuses."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.waiting = 0
+        self.copied = asyncio.Event()
+        self.lost = False
+
+    def written(self, size: int) -> None:
+        self.size = size
+
+    async def wait_for_copy(self, size: int) -> None:
+        assert size <= self.size
+        self.waiting += 1
+        await self.copied.wait()
+        if self.lost:
+            raise RecordingLost
+
+
+async def test_behind_a_gate_nothing_is_sent_before_the_copy_has_its_mark(tmp_path: Path) -> None:
+    gate, budget = HeldGate(), RunBudget(1.0)
+    spec = GatewaySessionSpec(task_id="t", recording=tmp_path / "c.jsonl")
+    async with provider() as lab, Gateway(upstream(lab), budget=budget) as gateway, ClientSession() as http:
+        url = await gateway.listen()
+        async with gateway.session(spec, gate=gate) as session:
+            agent = Agent(http, url + session.path)
+            asking = asyncio.create_task(agent.ask())
+            await eventually(lambda: gate.waiting, "the request at the gate")
+            assert lab.requests == []
+            gate.copied.set()
+            assert (await asking)[0] == 200
+            assert len(lab.requests) == 1
+            assert gate.size == (tmp_path / "c.jsonl").stat().st_size
+            # What others have spent meanwhile ends it at the gate, and what was not sent costs nothing.
+            gate.copied.clear()
+            asking, before = asyncio.create_task(agent.ask()), session.spent_usd
+            await eventually(lambda: gate.waiting == 2, "the second request at the gate")
+            budget.correct(1.0)
+            gate.copied.set()
+            assert (await asking)[0] == 402
+            assert session.spent_usd == before
+            assert session.limit is not None
+            assert session.limit.cause is Cause.RUN_BUDGET
+    assert len(lab.requests) == 1
+    assert load_recording(tmp_path / "c.jsonl").unanswered == ()
+
+
+async def test_a_copy_that_is_lost_lets_nothing_be_sent(tmp_path: Path) -> None:
+    gate = HeldGate()
+    gate.lost = True
+    gate.copied.set()
+    spec = GatewaySessionSpec(task_id="t", recording=tmp_path / "c.jsonl")
+    async with provider() as lab, Gateway(upstream(lab)) as gateway, ClientSession() as http:
+        url = await gateway.listen()
+        async with gateway.session(spec, gate=gate) as session:
+            status, _ = await Agent(http, url + session.path).ask()
+            assert status >= 400
+            assert lab.requests == []

@@ -5,11 +5,15 @@ from typing import Any
 import pytest
 from aiohttp import ClientPayloadError, web
 
+from dialect_lab import NAMES, send
 from gateway_lab import KEY, MODEL, QUICK, fail_with, message, provider, respond_with, stream_bytes, upstream, world
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.core.result import Tokens
 from proctor.gateway import GatewayFailure, ProviderAuth, RetryPolicy, Secret, Upstream
+from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.dialects.base import ScriptedMessage
+from proctor.gateway.upstream import _retry_after_seconds
 from waiting import eventually
 
 
@@ -337,3 +341,114 @@ async def test_a_connection_that_the_provider_ends_as_it_is_asked_is_no_error() 
         assert [(await here.agent.ask())[0] for _ in range(2)] == [200, 200]
         assert (heard, here.session.usage.errors, here.session.failure) == (3, {}, None)
     server.close()
+
+
+FAULTS: dict[str, tuple[int, bytes, dict[str, str]]] = {
+    "429": (429, b'{"error":{"message":"slow down"}}', {"retry-after": "0"}),
+    "500": (500, b'{"error":{"message":"oops"}}', {}),
+    "502 html": (502, b"<html><body>Bad gateway</body></html>", {"content-type": "text/html"}),
+    "503 empty": (503, b"", {}),
+    "529": (529, b'{"error":{"type":"overloaded_error"}}', {"x-should-retry": "true"}),
+    "dropped": (0, b"", {}),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_in_every_dialect_an_error_that_persists_ends_with_a_final_status_and_an_error_that_can_be_read(
+    name: str, fault: str
+) -> None:
+    status, body, headers = FAULTS[fault]
+
+    async def fail(request: web.Request) -> web.StreamResponse:
+        if not status:
+            assert request.transport is not None
+            request.transport.abort()
+        return web.Response(status=status or 200, body=body, headers=headers)
+
+    async with provider() as lab, world(upstream(lab, auth=ProviderAuth.BEARER)) as here:
+        lab.responses = [fail]
+        got, text = await send(here, name, stream=True)
+        error = json.loads(text)["error"]
+        assert (got, len(lab.requests)) == (400, QUICK.tries)
+        assert isinstance(error["message"], str)
+        assert here.session.failure is not None
+        assert here.session.usage.errors == {str(status): QUICK.tries}
+        assert here.session.usage.turns == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_malformed_event_passes_and_the_rest_is_metered(name: str) -> None:
+    dialect = DIALECTS[name]
+    said = ScriptedMessage(number=1, model=MODEL, text="Hello.", tokens=Tokens(input=100, output=50))
+    events = [dialect.encode_event(event) for event in dialect.events_from_message(dialect.render(said))]
+    events.insert(1, dialect.encode_event(dialect.malformed_event))
+
+    async def respond(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"".join(events), headers={"content-type": "text/event-stream"})
+
+    async with provider() as lab, world(upstream(lab, auth=ProviderAuth.BEARER)) as here:
+        lab.responses = [respond]
+        status, body = await send(here, name, stream=True)
+        assert (status, body) == (200, b"".join(events))
+        assert here.session.usage.tokens == Tokens(input=100, output=50)
+        assert here.session.usage.cut == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_provider_that_says_nothing_is_given_up_in_time(name: str) -> None:
+    """Tries that take long are not repeated as often as those that fail at once."""
+    silent = asyncio.Event()
+
+    async def wait(request: web.Request) -> web.StreamResponse:
+        await silent.wait()
+        return web.Response()
+
+    patience = RetryPolicy(tries=8, base_seconds=0.001, max_seconds=0.01, total_seconds=0.3)
+    async with provider() as lab:
+        backend = upstream(lab, auth=ProviderAuth.BEARER, idle_seconds=0.2, retry=patience)
+        async with world(backend) as here:
+            lab.responses = [wait]
+            status, body = await send(here, name)
+            assert (status, b"nothing was received" in body) == (400, True)
+            assert 1 <= len(lab.requests) <= 2
+            assert here.session.usage.models[0].estimated_requests == len(lab.requests), (
+                "each may have been charged for"
+            )
+        silent.set()
+
+
+@pytest.mark.parametrize(
+    ("headers", "least", "most"),
+    [
+        ({"retry-after": "7"}, 7, 7),
+        ({"retry-after-ms": "1500"}, 1.5, 1.5),
+        ({"retry-after": "1", "retry-after-ms": "2500"}, 2.5, 2.5),
+        ({"retry-after": "-4"}, 0, 0),
+        ({"retry-after": "Tue, 01 Jan 2999 00:00:00 GMT"}, 10**9, 10**11),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0, 0),
+    ],
+)
+def test_a_provider_says_in_several_ways_how_long_to_wait(headers: dict[str, str], least: float, most: float) -> None:
+    wait = _retry_after_seconds(headers)
+    assert wait is not None
+    assert least <= wait <= most
+
+
+@pytest.mark.parametrize("value", ["", "soon", "1e999x", "Wed, 99 Oct 2015"])
+def test_a_wait_that_cannot_be_read_is_our_own(value: str) -> None:
+    assert _retry_after_seconds({"retry-after": value}) is None
+    assert _retry_after_seconds({}) is None
+
+
+async def test_a_tier_without_a_price_ends_a_session_that_has_a_budget_and_says_which() -> None:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        return web.json_response({"model": "gpt-5.5", "choices": [], "usage": usage, "service_tier": "scale"})
+
+    async with provider() as lab, world(upstream(lab, auth=ProviderAuth.BEARER), cap_usd=1.0) as here:
+        lab.responses = [respond]
+        assert (await send(here, "chat", model="gpt-5.5"))[0] == 200
+        assert here.session.usage.cost_usd is None
+        assert here.session.limit is not None
+        assert "gpt-5.5 in the mode 'scale'" in here.session.limit.message

@@ -4,7 +4,7 @@ A `Gateway` listens, has one backend (a provider, a recording, a script) and ope
 """
 
 from proctor.gateway.backend import GatewaySessionSpec
-from proctor.gateway.budget import RunBudget
+from proctor.gateway.budget import BudgetCopy, RunBudget
 from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
 from proctor.gateway.gateway import Gateway
 from proctor.gateway.meter import ConversationUsage, GatewayUsage
@@ -19,6 +19,7 @@ from proctor.gateway.session import GatewaySession
 from proctor.gateway.upstream import ProviderAuth, RetryPolicy, Upstream
 
 __all__ = [
+    "BudgetCopy",
     "BudgetLimitHit",
     "ConversationUsage",
     "ExchangeFinished",

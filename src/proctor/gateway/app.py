@@ -17,9 +17,10 @@ from proctor.gateway.backend import (
     BackendReply,
     IncomingRequest,
     RecordingLost,
+    RequestRefused,
     StreamBroken,
 )
-from proctor.gateway.content_encoding import unpack
+from proctor.gateway.content_encoding import ENCODINGS, unpack
 from proctor.gateway.dialects import MESSAGES, Route, route
 from proctor.gateway.dialects.base import ClientFilter, Dialect
 from proctor.gateway.events import GatewayFailure
@@ -84,16 +85,19 @@ class GatewayApp:
     ) -> None:
         if self._passes_login:
             session.redact_login(incoming.headers)
-        if found is not None:
-            encoding = incoming.headers.get("content-encoding", "identity").lower()
-            body = unpack(incoming.body, encoding, limit=self._max_body_bytes)
+        if (encoding := incoming.headers.get("content-encoding")) is not None:
+            body = unpack(incoming.body, encoding.strip().lower(), limit=self._max_body_bytes)
             if body is None:
-                message = f"a body that is packed as {encoding[:20]!r} cannot be read here, or is too large"
-                _send_error(response, found.dialect, 400, message)
+                message = (
+                    f"the body is packed as {encoding[:20]!r}; it is broken, too large, or packed in a way that cannot "
+                    f"be unpacked here: send it as it is, or packed as {ENCODINGS}"
+                )
+                _send_error(response, MESSAGES if found is None else found.dialect, 400, message)
                 return
             incoming = replace(incoming, body=body)
-            call = found.dialect.parse_call(found, body, incoming.headers, agent=agent)
             del body
+        if found is not None:
+            call = found.dialect.parse_call(found, incoming.body, incoming.headers, agent=agent)
             if call is None:
                 message = f"the body is not a request in the dialect {found.dialect.name}"
                 _send_error(response, found.dialect, 400, message)
@@ -126,6 +130,7 @@ class GatewayApp:
             session.record_refusal(refusal, conversation, dialect)
             _send_refusal(response, refusal, dialect, session)
             return
+        session.meter.add_dropped(call.dropped)
         exchange, client_filter = ExchangeTracker(session, call, conversation), dialect.client_filter(call)
         cut: str | None = "the client left"
         try:
@@ -144,6 +149,9 @@ class GatewayApp:
         except RecordingLost:
             cut = "it was not sent: the recording cannot be written"
             _send_refusal(response, RECORDING_LOST, dialect, session)
+        except RequestRefused:
+            cut = "it was not sent: the session has ended"
+            _send_refusal(response, session.refusal() or SESSION_CLOSED, dialect, session)
         finally:
             exchange.finish(cut)
 
@@ -231,8 +239,8 @@ def split_path(raw_path: str) -> tuple[str, str, str | None]:
 def _send_refusal(
     response: HttpResponseWriter, refusal: GatewayRefusal, dialect: Dialect, session: GatewaySession | None = None
 ) -> None:
+    status = dialect.refusal_status(refusal.status) if session is None else session.refusal_status(refusal, dialect)
     own_status = None if session is None else session.spec.refusal_status
-    status = dialect.refusal_status(refusal.status) if own_status is None else own_status
     body = dialect.error_body(status, refusal.message, kind=refusal.kind if own_status is None else None)
     response.send(status, {**JSON_HEADERS, **NO_RETRY_HEADERS}, msgspec.json.encode(body))
 

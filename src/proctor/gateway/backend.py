@@ -59,6 +59,7 @@ class SendObserver:
 
         Raises:
             RecordingLost: it must not.
+            RequestRefused: likewise.
         """
 
     async def before_resend(self) -> None:
@@ -77,6 +78,26 @@ class SendObserver:
 
 class RecordingLost(Exception):
     """A request would leave no mark, so it may not be sent: the recording cannot be written."""
+
+
+class RequestRefused(Exception):
+    """A request may not be sent after all: meanwhile its session was closed, or a budget was spent elsewhere."""
+
+
+class RecordingGate(ABC):
+    """Where a session's recording is copied to, for sessions whose requests must wait for the copy."""
+
+    @abstractmethod
+    def written(self, size: int) -> None:
+        """The recording has so many bytes now, all of them whole lines."""
+
+    @abstractmethod
+    async def wait_for_copy(self, size: int) -> None:
+        """Return when the copy has so many bytes and would survive a power cut.
+
+        Raises:
+            RecordingLost: it never will.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,10 @@ class RunBudget:
             await self._changed.wait()
         return reservation
 
+    def correct(self, usd: float) -> None:
+        """What was charged before was too little, or, below zero, too much: now more is known of it."""
+        self._charge(_units(usd))
+
     def _reserved(self) -> int:
         return sum(reservation.remaining_units for reservation in self._reservations)
 
@@ -92,6 +96,24 @@ class RunBudget:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+class BudgetCopy(RunBudget):
+    """A run's budget as one of several machines knows it that spend of it.
+
+    Reservations are made where the budget itself is kept, so that none is refused here. Requests are, as soon as it is
+    known that the budget is spent.
+    """
+
+    def try_reserve(self, cap_usd: float | None = None, *, spent_usd: float = 0.0) -> "BudgetReservation":
+        """A reservation that was made where the budget is kept."""
+        reservation = BudgetReservation(self, cap_usd, spent_usd)
+        self._reservations.add(reservation)
+        return reservation
+
+    def update(self, spent_usd: float) -> None:
+        """All machines together have spent so much."""
+        self._spent = max(self._spent, _units(spent_usd))
 
 
 class BudgetReservation:

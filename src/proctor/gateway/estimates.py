@@ -24,7 +24,7 @@ def unseen_tokens(*, stream: bool) -> int:
 def unanswered_usage(call: ModelCall) -> Usage:
     """What a request without a response has used: its input, at the price of the class that it asks for."""
     prompt, output = call.size + ADDED_PROMPT_TOKENS, unseen_tokens(stream=call.stream)
-    match call.cache_writes:
+    match call.dialect.cache_writes(call):
         case "1h":
             tokens = Tokens(cache_write_1h=prompt, output=output)
         case "5m":

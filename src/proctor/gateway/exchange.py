@@ -50,7 +50,8 @@ class ExchangeTracker(SendObserver):
         self._headers: dict[str, str] = {}
         self._errors: tuple[int, ...] = ()
         self._paid = False
-        self._unanswered = unanswered_usage(call)
+        self._to_estimate: ModelCall | None = call
+        self._estimate: Usage | None = None
         self._under_way = False
         self._lost_tries = 0
         self._unseen_tokens = unseen_tokens(stream=call.stream)
@@ -63,10 +64,14 @@ class ExchangeTracker(SendObserver):
             self._to_prepare = self._start, call, timer
 
     async def before_send(self) -> None:
-        """Leave a synced mark, unless there is the same one from an earlier try."""
-        usages = (self._unanswered,) * (self._lost_tries + 1)
-        if usages != self._marked and self._session.spec.recording is not None:
-            self._session.mark(lambda recorder: self._write_mark(recorder, usages))
+        """Leave a synced mark, unless there is the same one from an earlier try; a gate is asked before every try."""
+        is_new = False
+        if self._session.spec.recording is not None:
+            usages = (self._unanswered,) * (self._lost_tries + 1)
+            is_new = usages != self._marked
+            if is_new:
+                self._session.mark(lambda recorder: self._write_mark(recorder, usages))
+        if is_new or self._session.gate is not None:
             await self._session.sync_marks()
         self._under_way = True
 
@@ -104,6 +109,7 @@ class ExchangeTracker(SendObserver):
     def feed_chunk(self, chunk: bytes) -> None:
         """Some of the response has been relayed."""
         self._prepare_request()
+        _ = self._unanswered  # now that the client has its first bytes
         if self._stream is not None:
             self._stream.feed(chunk, self._elapsed_ms())
         elif self._body is not None:
@@ -111,14 +117,24 @@ class ExchangeTracker(SendObserver):
         if self._marked and self._usage.has_usage and self._usage.unreported_bytes >= self._marked_tokens:
             self._session.record(self._write_progress)
 
+    @property
+    def _unanswered(self) -> Usage:
+        """What the request has used if there is no response; the request itself is not kept for it."""
+        if self._estimate is None and self._to_estimate is not None:
+            self._estimate, self._to_estimate = unanswered_usage(self._to_estimate), None
+        assert self._estimate is not None  # noqa: S101 - of the two, there is always one
+        return self._estimate
+
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
         if self._stream is not None:
             events = self._stream.events
-            if events.finished:
+            if events.error is not None:
+                cut = cut or events.error
+            elif events.finished:
                 cut = None
             elif cut is None and not events.may_end:
-                cut = events.error or "the stream ended too early"
+                cut = "the stream ended too early"
         self._prepare_request()
         body = self._body.finish() if self._body is not None else b""
         is_message = cut is None if self._body is None else self._body.is_message
@@ -147,7 +163,7 @@ class ExchangeTracker(SendObserver):
         reported = self._usage.total(None if cut is None else self._usage.unreported_bytes)
         lost = (self._unanswered,) * self._lost_tries
         unknown = is_whole and self._status == HTTPStatus.OK
-        if reported or not (self._under_way or unknown) or self._is_foreign_page:
+        if reported or not (self._under_way or unknown) or (self._is_foreign_page and not unknown):
             return (*lost, *reported)
         output = max(self._unanswered.tokens.output, self._usage.unreported_bytes)
         tokens = msgspec.structs.replace(self._unanswered.tokens, output=output)

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from proctor.core.errors import InfrastructureError
 from proctor.gateway.app import GatewayApp
-from proctor.gateway.backend import Backend, GatewaySessionSpec
+from proctor.gateway.backend import Backend, GatewaySessionSpec, RecordingGate
 from proctor.gateway.budget import RunBudget
 from proctor.gateway.http import HttpServer
 from proctor.gateway.prices import Prices
@@ -100,11 +100,16 @@ class Gateway:
 
     @asynccontextmanager
     async def session(
-        self, spec: GatewaySessionSpec, *, on_event: GatewayEventCallback | None = None
+        self,
+        spec: GatewaySessionSpec,
+        *,
+        on_event: GatewayEventCallback | None = None,
+        gate: RecordingGate | None = None,
     ) -> AsyncIterator[GatewaySession]:
         """Open a session for one attempt; it is closed at the end of the block.
 
-        Waits until the attempt's cap fits into what the run has left.
+        Waits until the attempt's cap fits into what the run has left. With a `gate`, the recording is copied there,
+        and no request is sent before the copy has its mark.
 
         Raises:
             LimitReached: it never will.
@@ -128,6 +133,7 @@ class Gateway:
                 syncs=self._syncs,
                 allow_unpriced=self._allow_unpriced,
                 on_event=on_event,
+                gate=gate,
                 clock=self._clock,
             )
         except BaseException:

@@ -41,7 +41,12 @@ class UsageAccumulator:
         self.unreported_bytes += length
 
     def report(self, usages: tuple[Usage, ...], *, final: bool) -> None:
-        """What was used so far, by model, that of the response first; `final`: all that has arrived is in it."""
+        """What was used so far, by model, that of the response first; `final`: all that has arrived is in it.
+
+        No response takes no tokens at all: such a report says nothing.
+        """
+        if not any(usage.tokens.total for usage in usages):
+            return
         self._usages = usages
         self._final = final
         self.unreported_bytes = 0
@@ -111,6 +116,7 @@ class GatewayUsage(Record):
         refused: requests that the gateway refused: budget spent, or model without a price.
         pinned: requests to other models than the run's, by the model that was asked for.
         unsupported: requests that the gateway refused for what they asked for, such as several answers at once.
+        dropped: requests that were sent without something that they asked for, by what it was.
         web_refused: requests that the gateway refused because the provider was to execute a tool for them.
         turns: responses in main threads; compactions and side calls are not turns.
         cost_usd: None when anything that was used has no known price.
@@ -128,6 +134,7 @@ class GatewayUsage(Record):
     refused: int = 0
     pinned: dict[str, int] = msgspec.field(default_factory=dict)
     unsupported: dict[str, int] = msgspec.field(default_factory=dict)
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     web_refused: int = 0
     turns: int = 0
     compactions: int = 0
@@ -166,6 +173,7 @@ class Meter:
         self._counts: Counter[str] = Counter()
         self._pinned: Counter[str] = Counter()
         self._unsupported: Counter[str] = Counter()
+        self._dropped: Counter[str] = Counter()
 
     @property
     def whole_turns(self) -> int:
@@ -188,6 +196,10 @@ class Meter:
     def add_unsupported(self, wanted: Iterable[str]) -> None:
         """Count a request that was refused because of what it asked for."""
         self._unsupported.update(wanted)
+
+    def add_dropped(self, names: Iterable[str]) -> None:
+        """Count a request that is sent without these of its members."""
+        self._dropped.update(names)
 
     def add(self, outcome: ExchangeOutcome) -> None:
         """Count one finished exchange."""
@@ -246,6 +258,7 @@ class Meter:
             refused=self._counts["refused"],
             pinned=dict(sorted(self._pinned.items())),
             unsupported=dict(sorted(self._unsupported.items())),
+            dropped=dict(sorted(self._dropped.items())),
             web_refused=self._counts["web_refused"],
             turns=self._counts["turns"],
             compactions=self._counts["compactions"],

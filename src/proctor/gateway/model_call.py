@@ -2,7 +2,8 @@
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -20,7 +21,7 @@ _LONE_SURROGATE: Final = re.compile(
 MAX_ID_LENGTH: Final = 128
 MAX_CONVERSATIONS: Final = 10_000
 
-Body = TypeVar("Body")
+Read = TypeVar("Read")
 
 
 class Role(StrEnum):
@@ -32,8 +33,8 @@ class Role(StrEnum):
     COMPACTION = "compaction"
 
 
-class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One model request.
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One model request. What only a recording or a script needs is decoded when it is asked for.
 
     Attributes:
         dialect: the dialect that it is written in.
@@ -42,14 +43,13 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         client_session_id: the client program's own session id; a pod's agents have one each.
         subagent_id: empty for a main thread.
         array: a stream is wanted as one JSON array, not as events.
-        messages: the conversation, each message as it was sent.
         body: the whole request, as valid JSON.
         altered: `body` is sent instead of what the agent sent.
         tools: the names of the tools that the model may call.
-        cache_writes: for how long the prompt is to be cached, at most; empty where it is not.
         speed: what the request asks for, beside the model, that its price depends on; `geo` likewise.
         server_tools: what the provider is to execute or to fetch for it.
         unsupported: what it asks for that cannot be metered, recorded or limited, each in a few words.
+        dropped: what it asks for that is not sent to the provider.
         hides_usage: the client has not asked for the usage of its stream; the gateway has.
     """
 
@@ -62,15 +62,14 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     stream: bool
     array: bool = False
-    messages: list[Raw]
     body: bytes
     altered: bool = False
     tools: tuple[str, ...] = ()
-    cache_writes: Literal["", "5m", "1h"] = ""
     speed: str | None = None
     geo: str | None = None
     server_tools: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     hides_usage: bool = False
 
     @property
@@ -78,12 +77,22 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         """The length of the request."""
         return len(self.body)
 
+    @cached_property
     def fields(self) -> dict[str, Raw]:
         """The members of the body, each as it was sent; none where their names cannot be read."""
         try:
             return msgspec.json.decode(self.body, type=dict[str, Raw])
         except DECODE_ERRORS:
             return {}
+
+    @cached_property
+    def messages(self) -> list[Raw]:
+        """The conversation, each message as it was sent."""
+        given = self.fields.get(self.dialect.conversation)
+        # Where the name of some member cannot be read, the conversation still can.
+        return self.dialect.conversation_items(
+            _member(self.body, self.dialect.conversation) if given is None else given
+        )
 
     def message(self, index: int) -> dict[str, Any]:
         """One message, decoded; empty when it is not there or not a message."""
@@ -106,16 +115,48 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
         return self.dialect.first_text(self)
 
 
-def decode_request(body: bytes, decoder: msgspec.json.Decoder[Body]) -> tuple[Body, bytes] | None:
-    """A request, and its body as valid JSON; None when it is no such request."""
+@lru_cache(maxsize=16)
+def _member_decoder(name: str) -> msgspec.json.Decoder[msgspec.Struct]:
+    return msgspec.json.Decoder(msgspec.defstruct("OneMember", [(name, Raw, Raw(b"[]"))]))
+
+
+def _member(body: bytes, name: str) -> Raw:
+    """One member of a request; an empty list where it is not there."""
     try:
-        return decoder.decode(body), body
+        found: Raw = getattr(_member_decoder(name).decode(body), name)
     except DECODE_ERRORS:
-        body = _LONE_SURROGATE.sub(lambda _: b"\\ufffd", body)
+        return Raw(b"[]")
+    return found
+
+
+class DecodedRequest(NamedTuple, Generic[Read]):
+    """A request, its body as valid JSON, and whether it is a plain one: nothing in it must be looked at again."""
+
+    read: Read
+    body: bytes
+    is_plain: bool
+
+
+def decode_request(
+    body: bytes, plain: msgspec.json.Decoder[Read], other: msgspec.json.Decoder[Read]
+) -> DecodedRequest[Read] | None:
+    """Decode a request; None when it is none.
+
+    Args:
+        body: as it was sent.
+        plain: fails for whatever must be looked at more closely, so that most requests are read once.
+        other: decodes every request.
+    """
     try:
-        return decoder.decode(body), body
+        return DecodedRequest(plain.decode(body), body, is_plain=True)
     except DECODE_ERRORS:
-        return None
+        pass
+    for text in (body, _LONE_SURROGATE.sub(lambda _: b"\\ufffd", body)):
+        try:
+            return DecodedRequest(other.decode(text), text, is_plain=False)
+        except DECODE_ERRORS:
+            continue
+    return None
 
 
 def text_or_none(value: Any) -> str | None:

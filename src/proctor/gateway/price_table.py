@@ -49,9 +49,15 @@ class LongPrompt(Rates, kw_only=True):
 
 
 class TierRates(Rates):
-    """The rates of one tier of service, and those for long prompts."""
+    """The rates of one tier of service, and those for long prompts: one more, or one for each step of their length."""
 
-    long_prompt: LongPrompt | None = None
+    long_prompt: LongPrompt | tuple[LongPrompt, ...] | None = None
+
+    def for_prompt(self, tokens: int) -> Rates:
+        """The rates of a prompt of so many tokens."""
+        steps = self.long_prompt if isinstance(self.long_prompt, tuple) else (self.long_prompt,)
+        reached = [step for step in steps if step is not None and tokens > step.above_tokens]
+        return max(reached, key=lambda step: step.above_tokens, default=self)
 
 
 class ModelPrice(TierRates):

@@ -43,11 +43,14 @@ class Usage(Record):
 
 @lru_cache(maxsize=256)
 def canonical_model(model: str) -> str:
-    """A model's name in price tables: without provider, date, version and context suffix."""
+    """A model's name in price tables: without provider, date, version and context suffix.
+
+    Copilot CLI and OpenRouter write `claude-sonnet-4.5`.
+    """
     name = _PROVIDER.sub("", model.strip().lower())
     while (shorter := _SUFFIX.sub("", name)) != name:
         name = shorter
-    return name
+    return name.replace(".", "-") if name.startswith("claude-") else name
 
 
 class Prices:
@@ -132,10 +135,10 @@ def _rates(price: ModelPrice, usage: Usage) -> Rates | None:
     if usage.speed == "fast" and price.fast is not None:
         return price.fast
     tier: TierRates | None = price if usage.speed in {None, "standard"} else price.tiers.get(usage.speed or "")
-    if tier is None or tier.long_prompt is None:
-        return tier
     prompt = usage.tokens.total - usage.tokens.output
-    return tier.long_prompt if prompt > tier.long_prompt.above_tokens else tier
+    if tier is not None and tier.long_prompt is None and price.for_prompt(prompt) is not price:
+        return None  # what this tier charges for such a prompt is not in the table
+    return None if tier is None else tier.for_prompt(prompt)
 
 
 def _read_price_file(path: Path) -> tuple[PriceFile, bool]:

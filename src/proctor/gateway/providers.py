@@ -52,7 +52,7 @@ class Providers(Backend, Responder):
         provider = call.dialect.provider
         message = (
             f"no_provider: the agent asks in the dialect {call.dialect.name}, and there is no key for {provider}; "
-            f"set {KEY_VARIABLES[provider]}, or give --provider {provider}=URL"
+            f"set {KEY_VARIABLES.get(provider, 'its key')}, or give --provider {provider}=URL"
         )
         status = call.dialect.refusal_status(FINAL_STATUS)
         reply = json_reply(status, call.dialect.error_body(status, message), headers=NO_RETRY_HEADERS)

@@ -210,6 +210,11 @@ class Recorder:
     ) -> None:
         self.close()
 
+    @property
+    def size(self) -> int:
+        """How many bytes have been written."""
+        return os.fstat(self._descriptor).st_size
+
     def new_event_buffer(self, dialect: Dialect) -> EventBuffer:
         """A buffer for one streamed response."""
         return EventBuffer(dialect, self._redactor, self.path.parent)
@@ -221,7 +226,7 @@ class Recorder:
 
     def prepare_request(self, start: ExchangeStart, call: ModelCall, conversation: str) -> PreparedRequest:
         """Prepare a request: its new messages are kept, the parts that requests share are written now."""
-        fields = call.fields()
+        fields = call.fields
         dialect = call.dialect
         separate = {"model", "stream", dialect.system, dialect.tools, dialect.conversation, *dialect.unrecorded}
         rest = {name: value for name, value in sorted(fields.items()) if name not in separate}
@@ -329,4 +334,4 @@ def _canonical(raw: Raw, strip: Callable[[Any], Any]) -> bytes:
 
 def digest(data: bytes | Raw) -> bytes:
     """A short digest of some bytes."""
-    return hashlib.sha256(memoryview(data)).digest()[:16]
+    return hashlib.blake2b(memoryview(data), digest_size=16).digest()

@@ -9,6 +9,9 @@ CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api
 _KEY_PATTERN: Final = re.compile(
     rb"sk-ant-[A-Za-z0-9_-]{6,}|\bsk-(?:proj-|or-)?[A-Za-z0-9_-]{32,}|\bAIza[A-Za-z0-9_-]{35}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}"
 )
+# What all of these have in them: looking for it takes a hundredth of the time.
+_KEY_SIGNS: Final = (b"sk-", b"AIza")
+_BEARER: Final = b"bearer"
 MIN_SECRET_LENGTH: Final = 4
 
 
@@ -54,8 +57,12 @@ class Redactor:
         for literal in self._literals:
             if literal in data:
                 data = data.replace(literal, REDACTED.encode())
-        return _KEY_PATTERN.sub(REDACTED.encode(), data)
+        return _KEY_PATTERN.sub(REDACTED.encode(), data) if _may_have_key(data) else data
 
     def redact_text(self, text: str) -> str:
         """The same text without secrets."""
         return self.redact_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
+def _may_have_key(data: bytes) -> bool:
+    return any(sign in data for sign in _KEY_SIGNS) or _BEARER in data.lower()

@@ -21,6 +21,7 @@ _EXCERPT_LENGTH: Final = 60
 _VOLATILE: Final = re.compile(
     r"""
     (?P<id>     \b(?:toolu|srvtoolu|msg|req|agent|task)_\w+
+              | \b(?:call|fc|ctc|rs|resp)_(?=\w*\d)\w{8,} | \bchatcmpl-[\w-]+
               | \b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b
               | \bChunk\ ID:\ [0-9a-f]+ | \b(?:Process\ Group\ PGID|Background\ PIDs):\ \d[\d,\ ]* )
   | (?P<time>   \b\d{4}[-/]\d\d?[-/]\d\d?(?:[T ]\d\d?:\d\d(?::\d\d(?:[.,]\d+)?)?)?(?:Z|\s?[+-]\d\d:?\d\d)?

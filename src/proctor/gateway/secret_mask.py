@@ -15,10 +15,6 @@ from proctor.gateway.sse import MAX_EVENT_BYTES
 
 # So many characters of a key may pass: the beginning of a key is the provider's name more than a secret.
 _PROBE_LENGTH: Final = 8
-# The members in which the events of all dialects have pieces of the model's text.
-_TEXT_PIECE: Final = re.compile(
-    rb'"(?:text|thinking|partial_json|signature|content|arguments|delta|data)"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
-)
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
@@ -54,12 +50,14 @@ class SecretMask:
 
     Args:
         spellings: from `secret_spellings`.
-        events: it is a stream of server-sent events.
+        text_members: of a stream of server-sent events: where its events have pieces of the model's text; None for a
+            response that is one document.
     """
 
-    def __init__(self, spellings: tuple[bytes, ...], *, events: bool) -> None:
+    def __init__(self, spellings: tuple[bytes, ...], text_members: tuple[str, ...] | None) -> None:
         self._spellings = spellings
-        self._events = events
+        self._events = text_members is not None
+        self._text_piece = _text_piece(text_members or ())
         self._held = b""
         self._context = b""  # what was relayed and may be the beginning of a secret
         self._sign = _sign_of_secret(spellings)
@@ -68,7 +66,7 @@ class SecretMask:
         """What may be relayed, now that this chunk has arrived."""
         if not self._spellings:
             return chunk
-        if not self._held and not self._context and chunk.endswith(_EVENT_ENDS[0]) and not self._sign.search(chunk):
+        if not self._held and not self._context and chunk.endswith(_EVENT_ENDS) and not self._sign.search(chunk):
             return chunk
         data = self._held + chunk if self._held else chunk
         if not self._events:
@@ -119,7 +117,7 @@ class SecretMask:
 
     def _spans(self, data: bytes | bytearray) -> list[tuple[int, int]]:
         """Where the text of a response is: in pieces, or all of it."""
-        return [piece.span(1) for piece in _TEXT_PIECE.finditer(data)] if self._events else [(0, len(data))]
+        return [piece.span(1) for piece in self._text_piece.finditer(data)] if self._events else [(0, len(data))]
 
     def _mask(self, data: bytearray, spans: list[tuple[int, int]], text: bytes) -> None:
         _mask_contiguous(data, self._spellings)
@@ -145,11 +143,19 @@ class SecretMask:
 
 
 @functools.lru_cache(maxsize=16)
+def _text_piece(members: tuple[str, ...]) -> re.Pattern[bytes]:
+    names = "|".join(map(re.escape, members)).encode()
+    return re.compile(rb'"(?:%b)"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % names)
+
+
+@functools.lru_cache(maxsize=16)
 def _sign_of_secret(spellings: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Matches what a chunk of whole events has if a secret is in it, or begins in it: most chunks have neither."""
     probes = {one[:_PROBE_LENGTH] for one in spellings}
-    begun = {probe[:length] + b'"' for probe in probes for length in range(1, _PROBE_LENGTH)}
-    return re.compile(b"|".join(map(re.escape, sorted(probes | begun))))
+    begun = {probe[:length] for probe in probes for length in range(1, _PROBE_LENGTH)}
+    # At the end of a text; a quote before a colon is the end of a name.
+    ending = b'(?:%b)"(?!\\s*:)' % b"|".join(map(re.escape, sorted(begun)))
+    return re.compile(b"|".join([*map(re.escape, sorted(probes)), ending]))
 
 
 def _mask_contiguous(data: bytearray, spellings: tuple[bytes, ...]) -> None:

@@ -11,7 +11,14 @@ import msgspec
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.result import Tokens
-from proctor.gateway.backend import GatewaySessionSpec, IncomingRequest, RecordingLost, Responder
+from proctor.gateway.backend import (
+    GatewaySessionSpec,
+    IncomingRequest,
+    RecordingGate,
+    RecordingLost,
+    RequestRefused,
+    Responder,
+)
 from proctor.gateway.budget import BudgetReservation
 from proctor.gateway.dialects.base import BUDGET_STATUS, CLOSED_STATUS, FINAL_STATUS, Dialect
 from proctor.gateway.events import BudgetLimitHit, ExchangeFinished, GatewayEvent, GatewayFailure, ReplayDivergence
@@ -65,6 +72,7 @@ class GatewaySession:
         limit: the limit that ended the session, if one has.
         failure: the first failure that the agent did not cause.
         divergence: the first request that a replay or a script had no response to.
+        gate: where the recording is copied to; None where it is not.
     """
 
     def __init__(
@@ -79,6 +87,7 @@ class GatewaySession:
         syncs: SyncQueue,
         allow_unpriced: bool = False,
         on_event: GatewayEventCallback | None = None,
+        gate: RecordingGate | None = None,
         clock: Clock = utc_now,
     ) -> None:
         self.spec = spec
@@ -97,6 +106,7 @@ class GatewaySession:
         self._conversations = ConversationNames()
         self._allow_unpriced = allow_unpriced
         self._on_event = on_event
+        self.gate = gate
         self._logins: set[str] = set()
         self._redactor = redactor
         redactor.add(self.token)
@@ -115,6 +125,11 @@ class GatewaySession:
     def usage(self) -> GatewayUsage:
         """What has been used so far."""
         return self.meter.snapshot()
+
+    @property
+    def spent_usd(self) -> float:
+        """What has been charged in this session."""
+        return self._reservation.spent_usd - self.spec.spent_usd
 
     @property
     def ended(self) -> bool:
@@ -176,8 +191,13 @@ class GatewaySession:
         """Count and record a request that was refused."""
         if not refusal.request:
             self.meter.add_refusal(web=refusal.web)
-        status = dialect.refusal_status(refusal.status)
+        status = self.refusal_status(refusal, dialect)
         self.record(lambda recorder: recorder.write_refusal(conversation, status, refusal.message))
+
+    def refusal_status(self, refusal: GatewayRefusal, dialect: Dialect) -> int:
+        """The status of a refusal: that which the agent's program takes as final, or its dialect's."""
+        own = self.spec.refusal_status
+        return dialect.refusal_status(refusal.status) if own is None else own
 
     def redact_login(self, headers: Mapping[str, str]) -> None:
         """Remember the agent's own login as a secret."""
@@ -227,11 +247,12 @@ class GatewaySession:
         limit = self.spec.max_turns
         return limit is not None and call.role is Role.MAIN and self.meter.whole_turns >= limit
 
-    def _check_unpriced(self, model: str) -> None:
+    def _check_unpriced(self, model: str, mode: str | None = None) -> None:
         if self._reservation.has_limit and not self._allow_unpriced:
+            what = f"{model} in the mode {mode!r}" if mode is not None and self._prices.has_price(model) else model
             self._reach_limit(
                 Cause.RUN_BUDGET,
-                f"model_without_price: no price is known for {model}, so no budget can be kept;"
+                f"model_without_price: no price is known for {what}, so no budget can be kept;"
                 " add it to a price table or allow models without a price",
             )
 
@@ -246,6 +267,8 @@ class GatewaySession:
             return
         try:
             write(self.recorder)
+            if self.gate is not None:
+                self.gate.written(self.recorder.size)
         except OSError as error:
             self._lose_recording(self.recorder, error)
 
@@ -260,14 +283,20 @@ class GatewaySession:
             raise RecordingLost
 
     async def sync_marks(self) -> None:
-        """Return when all that was recorded would survive a power cut.
+        """Return when all that was recorded would survive a power cut: here, or where it is copied to.
 
         Raises:
             RecordingLost: it cannot be synced.
+            RequestRefused: there is a copy, and nothing may be sent any more; others spend of the budget as well.
         """
         recorder = self.recorder
         if recorder is None:
             raise RecordingLost
+        if self.gate is not None:
+            await self.gate.wait_for_copy(recorder.size)
+            if self.refusal() is not None:
+                raise RequestRefused
+            return
         try:
             await self._syncs.sync(recorder)
         except OSError as error:
@@ -286,7 +315,8 @@ class GatewaySession:
         known = tuple(msgspec.structs.replace(usage, unknown=False) for usage in outcome.usages)
         cost = self.meter.cost(known) if outcome.cost_usd is None else outcome.cost_usd
         if cost is None:
-            self._check_unpriced(outcome.model)
+            unpriced = next(usage for usage in known if self.meter.cost((usage,)) is None)
+            self._check_unpriced(unpriced.model, unpriced.speed)
         else:
             self._reservation.charge(cost)
         self._emit(

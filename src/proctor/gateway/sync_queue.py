@@ -9,39 +9,50 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
-
-from proctor.gateway.recorder import Recorder
+from typing import Final, Protocol
 
 # What a request may wait for on average; all that the gateway does takes less than a millisecond.
 MAX_WAIT_SECONDS: Final = 0.0005
 _WEIGHT_OF_LAST: Final = 0.2
 
 
-class SyncQueue:
-    """Syncs recordings. Those that arrive while the disk is busy share the next turn, one sync per file."""
+class Syncable(Protocol):
+    """A file that can be synced, in another thread."""
 
-    def __init__(self) -> None:
+    def sync(self) -> None:
+        """Sync what was written; raises `OSError` where that fails."""
+        ...
+
+
+class SyncQueue:
+    """Syncs recordings. Those that arrive while the disk is busy share the next turn, one sync per file.
+
+    Args:
+        max_wait_seconds: a disk that takes longer on average is not waited for.
+    """
+
+    def __init__(self, max_wait_seconds: float = MAX_WAIT_SECONDS) -> None:
+        self._max_wait_seconds = max_wait_seconds
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="recordings")
-        self._pending: dict[Recorder, list[asyncio.Future[None]]] = {}
-        self._errors: dict[Recorder, OSError] = {}
+        self._pending: dict[Syncable, list[asyncio.Future[None]]] = {}
+        self._errors: dict[Syncable, OSError] = {}
         self._syncing: asyncio.Task[None] | None = None
         self._average_seconds = 0.0
 
-    async def sync(self, recorder: Recorder) -> None:
-        """Sync all that the recorder has written, and wait for it unless the disk is slow.
+    async def sync(self, recording: Syncable) -> None:
+        """Sync all that the recording has written, and wait for it unless the disk is slow.
 
         Raises:
             OSError: it, or what was written before, cannot be synced.
         """
-        waiting = self._pending.setdefault(recorder, [])
+        waiting = self._pending.setdefault(recording, [])
         if self._syncing is None:
             self._syncing = asyncio.create_task(self._sync_all())
-        if self._average_seconds <= MAX_WAIT_SECONDS:
+        if self._average_seconds <= self._max_wait_seconds:
             done = asyncio.get_running_loop().create_future()
             waiting.append(done)
             await done
-        if (error := self._errors.get(recorder)) is not None:
+        if (error := self._errors.get(recording)) is not None:
             raise error
 
     async def run(self, function: Callable[[], None]) -> None:
@@ -68,9 +79,9 @@ class SyncQueue:
             self._syncing = None
 
 
-def _sync(recorders: list[Recorder]) -> tuple[dict[Recorder, OSError], float]:
+def _sync(recorders: list[Syncable]) -> tuple[dict[Syncable, OSError], float]:
     """Sync files; those that failed, and how long one took."""
-    errors: dict[Recorder, OSError] = {}
+    errors: dict[Syncable, OSError] = {}
     start = time.perf_counter()
     for recorder in recorders:
         try:

@@ -85,7 +85,7 @@ def resolve_call(name: str, arguments: dict[str, Any] | str, call: ModelCall) ->
 
 
 def _offered_tools(call: ModelCall) -> Iterator[_Offered]:
-    given = call.fields().get(call.dialect.tools)
+    given = call.fields.get(call.dialect.tools)
     if given is not None:
         yield from _tools_in(decode_or_text(given))
     for raw in call.messages:

@@ -1,13 +1,16 @@
 """The backend that forwards requests to a provider: adds the key, retries errors, relays bytes as they arrive."""
 
 import asyncio
+import email.utils
 import random
 import re
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
+from urllib.parse import unquote
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
@@ -47,9 +50,13 @@ _SERVER_ERROR: Final = 500
 # agent sent.
 _NO_CREDIT: Final = re.compile(
     rb'"message"\s*:\s*"Your credit balance is too low'
-    rb'|"code"\s*:\s*"insufficient_quota"|"reason"\s*:\s*"API_KEY_INVALID"'
+    rb'|"code"\s*:\s*"(?:insufficient_quota|billing_[a-z_]+)"|"reason"\s*:\s*"API_KEY_INVALID"'
 )
 _VERSION: Final = re.compile(r"^/v\d+[a-z0-9]*(?=/)")
+_VERSIONED: Final = re.compile(r"/v\d+[a-z0-9]*$")
+_CREDENTIAL_PARAMETERS: Final = frozenset({"key", "$key", "api_key", "api-key", "access_token", "oauth_token"})
+_INVALID: Final = frozenset({400, 422})
+_USAGE_OPTIONS: Final = b"stream_options"
 _MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -83,8 +90,9 @@ class RetryPolicy(Record):
 
     Retried are 408, 409, 429, 5xx, 529 and failed connections, as long as the client has received no byte of a
     response. The wait doubles from `base_seconds` to `max_seconds`, with up to a quarter of jitter, and is at least
-    what the provider asks for in `retry-after`. `total_seconds` limits all waits of a request together; it is below
-    the 300 s after which Claude Code gives up. With `tries` 1, errors are relayed unchanged.
+    what the provider asks for in `retry-after`. `total_seconds` limits the time of a request, all waits and tries
+    together, after which it is not tried again; it is below the 300 s after which Claude Code gives up. With `tries` 1,
+    errors are relayed unchanged.
     """
 
     tries: int = 8
@@ -106,7 +114,8 @@ class Upstream(Backend, Responder):
 
     Args:
         base_url: its address; the client's path is appended.
-        versioned: the address has the API's version in it, as OpenAI's has, so the client's path must not.
+        versioned: the address has the API's version in it, as OpenAI's has, so the client's path must not; known by
+            itself where the address ends with it.
         key: authenticates the gateway; the agent's own placeholder is dropped.
         idle_seconds: after this long without a byte, a response counts as cut.
         proxies: environment variables that may name a proxy.
@@ -129,7 +138,7 @@ class Upstream(Backend, Responder):
             raise UsageError("the gateway has no key for the provider", fix="set ANTHROPIC_API_KEY")
         self.base_url = self.name = base_url.rstrip("/")
         self.auth = auth
-        self._versioned = versioned
+        self._versioned = versioned or _VERSIONED.search(self.base_url) is not None
         self.passes_login = auth is ProviderAuth.PASS_THROUGH
         self.secrets = () if key is None else (key.reveal(),)
         self._spellings = secret_spellings(self.secrets)
@@ -142,6 +151,7 @@ class Upstream(Backend, Responder):
             raise UsageError(f"the address of the provider: {error}", fix="see docs/gateway.md") from None
         self._sleep = sleep
         self._jitter = jitter
+        self._refuses_usage_options = False
 
     async def close(self) -> None:
         """Close all connections."""
@@ -153,7 +163,10 @@ class Upstream(Backend, Responder):
 
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - the provider has no use for it
         """Forward a model request."""
-        return await self._send(incoming, call.dialect)
+        plain = call.dialect.without_usage_options(call.body) if call.hides_usage else None
+        if plain is not None and self._refuses_usage_options:
+            return await self._send(replace(incoming, body=plain), call.dialect)
+        return await self._send(incoming, call.dialect, plain)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Forward any other request, unless it would spend on our key what the gateway cannot meter."""
@@ -162,27 +175,38 @@ class Upstream(Backend, Responder):
         if not self.passes_login and not harmless:
             message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
             return json_reply(403, MESSAGES.error_body(403, message), headers=NO_RETRY_HEADERS)
-        if self._versioned:
-            incoming = replace(incoming, path=_VERSION.sub("", incoming.path))
         return await self._send(incoming, MESSAGES)
 
-    async def _send(self, incoming: IncomingRequest, dialect: Dialect) -> BackendReply:
+    async def _send(self, incoming: IncomingRequest, dialect: Dialect, plain_body: bytes | None = None) -> BackendReply:
+        """Send a request, and try again after errors; `plain_body` is without what the gateway has added to it."""
         errors: list[int] = []
         waited = 0.0
+        path = _VERSION.sub("", incoming.path) if self._versioned else incoming.path
+        if not self.passes_login and "?" in path:
+            path = _without_credentials(path)
+        if path != incoming.path:
+            incoming = replace(incoming, path=path)
         while True:
+            started = time.monotonic()
             response, reason = await self._send_once(incoming)
+            waited += time.monotonic() - started
             if response is not None and response.status < _FIRST_ERROR:
-                return self._relay(response, tuple(errors))
+                return self._relay(dialect, response, tuple(errors))
             status = NO_CONNECTION if response is None else response.status
             body = b"" if response is None else await _error_body(response)
             headers: Mapping[str, str] = {} if response is None else response.headers
+            if plain_body is not None and status in _INVALID and _USAGE_OPTIONS in body:
+                # A server that does not know them: it reports the usage unasked, or nobody knows it.
+                self._refuses_usage_options = True
+                incoming, plain_body = replace(incoming, body=plain_body), None
+                continue
             wait = None
             if _is_retryable(status, headers) and not _NO_CREDIT.search(body):
-                wait = self._retry.wait(
-                    len(errors) + 1, waited, _retry_after_seconds(headers.get("retry-after")), self._jitter()
-                )
+                wait = self._retry.wait(len(errors) + 1, waited, _retry_after_seconds(headers), self._jitter())
             if wait is None:
-                return self._error_reply(dialect, status, headers, body, reason=reason, errors=tuple(errors))
+                return self._error_reply(
+                    dialect, status, headers, body, asked=incoming.headers, reason=reason, errors=tuple(errors)
+                )
             errors.append(status)
             waited += wait
             await self._sleep(wait)
@@ -207,13 +231,13 @@ class Upstream(Backend, Responder):
         forwarded |= self._auth
         return forwarded
 
-    def _relay(self, response: HttpResponse, errors: tuple[int, ...]) -> BackendReply:
+    def _relay(self, dialect: Dialect, response: HttpResponse, errors: tuple[int, ...]) -> BackendReply:
         headers = self._returned_headers(response.headers)
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
             headers["content-length"] = length
         events = headers.get("content-type", "").lower().startswith("text/event-stream")
-        mask = SecretMask(self._spellings, events=events)
+        mask = SecretMask(self._spellings, dialect.text_members if events else None)
         return BackendReply(
             response.status,
             headers,
@@ -239,6 +263,7 @@ class Upstream(Backend, Responder):
         headers: Mapping[str, str],
         body: bytes,
         *,
+        asked: Mapping[str, str],
         reason: str,
         errors: tuple[int, ...],
     ) -> BackendReply:
@@ -254,7 +279,7 @@ class Upstream(Backend, Responder):
         detail = clean.redact_text(reason or body.decode("utf-8", "replace"))
         shown = 502 if status == NO_CONNECTION else status
         # Where an agent would try again after what is final here, it gets a status after which it does not.
-        relayed = dialect.final_error_status(shown) if self._retry.tries > 1 else shown
+        relayed = dialect.final_error_status(shown, asked) if self._retry.tries > 1 else shown
         if status == NO_CONNECTION:
             message = f"the provider cannot be reached: {detail}"
             reply = json_reply(relayed, dialect.error_body(relayed, message), headers={**returned, **JSON_HEADERS})
@@ -264,7 +289,7 @@ class Upstream(Backend, Responder):
         else:
             reply = synthetic_reply(status, returned, [TimedChunk(0, clean.redact_bytes(body))])
         reply.errors = errors
-        reply.provider_status = None if relayed == shown else shown
+        reply.provider_status = None if relayed == status else status
         reply.failure = self._provider_error(status, detail, len(errors) + 1)
         return reply
 
@@ -351,8 +376,22 @@ def _is_retryable(status: int, headers: Mapping[str, str]) -> bool:
     return status in _RETRYABLE or status >= _SERVER_ERROR or status == NO_CONNECTION
 
 
-def _retry_after_seconds(value: str | None) -> float | None:
+def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long a provider asks to be left alone: in seconds, in milliseconds, or until a date."""
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            return max(0.0, float(headers[name]) / unit)
+        except (KeyError, ValueError):
+            continue
     try:
-        return None if value is None else max(0.0, float(value))
-    except ValueError:
-        return None  # a date: not used by this provider; our own wait applies
+        until = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, until.timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None  # our own wait applies
+
+
+def _without_credentials(path: str) -> str:
+    """A path without the keys that its query may have: the gateway has its own."""
+    name, _, query = path.partition("?")
+    kept = [part for part in query.split("&") if unquote(part.partition("=")[0]).lower() not in _CREDENTIAL_PARAMETERS]
+    return f"{name}?{'&'.join(kept)}" if kept else name

@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 
 from dialect_lab import parsed, send
-from gateway_lab import provider, upstream, world
+from gateway_lab import provider, provider_body, upstream, world
 from proctor.core.result import Tokens
 from proctor.gateway import ScriptBackend, parse_script
 from proctor.gateway.dialects import CHAT
@@ -142,6 +142,26 @@ async def test_usage_is_asked_for_and_taken_out_again_for_a_client_that_did_not_
     assert silent.count(b"data: ") == 3
     assert silent.endswith(b"data: [DONE]\n\n")
     assert b"Hel" in silent
+
+
+async def test_a_server_that_refuses_to_be_asked_for_usage_is_not_asked() -> None:
+    data = b"".join(CHAT.encode_event(one) for one in (chunk("Hi", "stop", usage=USAGE), "[DONE]"))
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if b"stream_options" in provider_body(request):
+            error = {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}
+            return web.json_response(error, status=422)
+        return web.Response(body=data, headers={"content-type": "text/event-stream"})
+
+    async with provider() as source, world(upstream(source, auth=ProviderAuth.BEARER)) as lab:
+        source.responses = [handle]
+        for _ in range(2):
+            status, _ = await send(lab, "chat", stream=True, **asking(usage=False))
+            assert status == 200
+        assert [b"stream_options" in body for body in source.bodies] == [True, False, False]
+        assert lab.session.usage.tokens == Tokens(input=200, output=100)
+        status, _ = await send(lab, "chat", stream=True, **asking(usage=True))
+        assert status == 422, "what the client itself asks for is its own"
 
 
 async def test_other_stream_options_are_kept() -> None:

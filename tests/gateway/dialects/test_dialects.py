@@ -368,20 +368,24 @@ async def _failing(status: int) -> Any:
     return handle
 
 
-FINAL = {"messages": 529, "chat": 400, "responses": 400, "gemini": 400}
-
-
 @each_dialect
 async def test_the_gateway_retries_and_then_answers_with_a_status_that_is_final_for_the_agent(name: str) -> None:
     async with provider() as source, world(upstream(source, auth=ProviderAuth.BEARER)) as lab:
         source.responses = [await _failing(529)]
         status, body = await send(lab, name)
-        assert (status, b"busy" in body) == (FINAL[name], True)
+        assert (status, b"busy" in body) == (400, True)
         assert len(source.requests) == 4
         assert lab.session.failure is not None
         assert lab.session.failure.cause is Cause.PROVIDER_ERROR
         assert lab.session.usage.errors == {"529": 4}
         assert lab.session.usage.cost_usd == 0
+
+
+@pytest.mark.parametrize("header", [{"user-agent": "claude-cli/2.1 (cli)"}, {"x-claude-code-session-id": "s"}])
+async def test_claude_code_gets_the_providers_status_and_is_told_not_to_try_again(header: dict[str, str]) -> None:
+    async with provider() as source, world(upstream(source)) as lab:
+        source.responses = [await _failing(529)]
+        assert (await send(lab, "messages", headers=header))[0] == 529
 
 
 @each_dialect
@@ -427,7 +431,15 @@ async def test_a_foreign_model_is_replaced_by_the_runs_and_that_is_counted(name:
         ("responses", {"background": True}, "background"),
         ("responses", {"previous_response_id": "resp_1"}, "previous_response_id"),
         ("responses", {"conversation": {"id": "conv_1"}}, "conversation"),
+        ("responses", {"prompt": {"id": "pmpt_1"}}, "prompt"),
+        ("responses", {"input": [{"type": "item_reference", "id": "msg_1"}]}, "item_reference"),
+        ("chat", {"models": ["a", "b"]}, "models"),
+        ("chat", {"modalities": ["text", "audio"]}, "modalities"),
         ("gemini", {"generationConfig": {"candidateCount": 3}}, "candidateCount > 1"),
+        ("gemini", {"generation_config": {"candidate_count": 3}}, "candidateCount > 1"),
+        ("gemini", {"cachedContent": "cachedContents/a"}, "cachedContent"),
+        ("gemini", {"cached_content": "cachedContents/a"}, "cachedContent"),
+        ("gemini", {"generationConfig": {"responseModalities": ["IMAGE"]}}, "responseModalities"),
     ],
 )
 async def test_what_cannot_be_metered_or_recorded_is_refused_and_counted(
@@ -444,6 +456,8 @@ async def test_what_cannot_be_metered_or_recorded_is_refused_and_counted(
     ("name", "extra", "priced"),
     [
         ("chat", {"web_search_options": {"search_context_size": "low"}}, False),
+        ("chat", {"web_search_options": {}}, False),
+        ("chat", {"tools": [{"type": ["web_search"]}]}, False),
         ("chat", {"tools": [{"type": "web_search"}]}, False),
         ("chat", {"plugins": [{"id": "web"}]}, False),
         ("responses", {"tools": [{"type": "web_search"}]}, True),
@@ -488,7 +502,13 @@ REMOTE = "https://example.org/a.png"
         ("chat", {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": REMOTE}}]}]}),
         ("responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": REMOTE}]}]}),
         ("responses", {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": REMOTE}]}]}),
+        ("chat", {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_data": REMOTE}}]}]}),
+        ("chat", {"messages": [{"role": "tool", "content": [{"type": "video_url", "video_url": {"url": REMOTE}}]}]}),
+        ("responses", {"input": [{"type": "computer_call_output", "output": {"image_url": REMOTE}}]}),
+        ("responses", {"input": [{"type": "function_call_output", "output": [{"file_url": REMOTE}]}]}),
         ("gemini", {"contents": [{"role": "user", "parts": [{"fileData": {"fileUri": REMOTE}}]}]}),
+        ("gemini", {"contents": {"parts": {"file_data": {"file_uri": REMOTE}}}}),
+        ("gemini", {"contents": [{"parts": [{"functionResponse": {"parts": [{"fileData": {"fileUri": REMOTE}}]}}]}]}),
     ],
 )
 def test_content_that_the_provider_would_fetch_is_found(name: str, extra: dict[str, Any]) -> None:
@@ -498,9 +518,64 @@ def test_content_that_the_provider_would_fetch_is_found(name: str, extra: dict[s
 
 
 @each_dialect
-async def test_keys_of_the_agent_do_not_leave_the_machine(name: str) -> None:
+@pytest.mark.parametrize("parameter", ["key", "api_key", "access_token", "k%65y"])
+async def test_keys_of_the_agent_do_not_leave_the_machine(name: str, parameter: str) -> None:
     headers = {"authorization": "Bearer placeholder", "x-goog-api-key": "placeholder", "x-api-key": "placeholder"}
+    path = request_path(name)
     async with provider() as source:
-        request, _ = await _sent(source, name, headers=headers)
+        request, _ = await _sent(source, name, headers=headers, path=f"{path}?{parameter}=placeholder&beta=true")
+        assert request.rel_url.query_string == "beta=true"
         assert "placeholder" not in str(request.headers)
         assert "placeholder" not in str(request.rel_url)
+
+
+@pytest.mark.parametrize("name", ["chat", "responses"])
+async def test_nothing_is_stored_at_the_provider_on_request_and_the_result_says_so(name: str) -> None:
+    async with provider() as source:
+        source.responses = [_answering(name)]
+        async with world(upstream(source, auth=ProviderAuth.BEARER)) as lab:
+            for wanted in (True, False):
+                assert (await send(lab, name, store=wanted))[0] == 200
+            assert lab.session.usage.dropped == {"store": 1}
+        assert not any(msgspec.json.decode(body).get("store") for body in source.bodies)
+
+
+@each_dialect
+async def test_a_refusal_is_recorded_with_the_status_that_the_program_got(name: str, tmp_path: Path) -> None:
+    recording = tmp_path / "cassette.jsonl"
+    spec = GatewaySessionSpec(task_id="t", cap_usd=0.0, refusal_status=401, recording=recording)
+    async with Gateway(script({"text": "x"})) as gateway:
+        url = await gateway.listen()
+        async with gateway.session(spec) as session:
+            await _post(url + session.path, name)
+    assert [refusal.status for refusal in load_recording(recording).refusals] == [401]
+
+
+ODD_TEXTS = st.text(max_size=20) | st.sampled_from(["\x1b[31mred", "\U0001f600", "\u2028", "data:x", "\\ud800"])
+
+
+@each_dialect
+@given(text=ODD_TEXTS, system=ODD_TEXTS)
+def test_texts_of_any_characters_are_read_as_they_are(name: str, text: str, system: str) -> None:
+    call = parsed(name, text, system=system, offered=())
+    assert (call.first_text(), call.system_text(), call.tools) == (text, system, ())
+
+
+@each_dialect
+def test_half_a_character_does_not_make_a_request_invalid(name: str) -> None:
+    body = msgspec.json.encode(request_body(name, "half @ of it")).replace(b"@", b"\\ud83d")
+    found = route("POST", request_path(name), "")
+    assert found is not None
+    call = found.dialect.parse_call(found, body, {})
+    assert call is not None
+    assert call.first_text().startswith("half ")
+
+
+@each_dialect
+def test_a_member_whose_name_is_half_a_character_does_not_hide_the_conversation(name: str) -> None:
+    body = msgspec.json.encode(request_body(name, "hi there", odd=1)).replace(b'"odd"', b'"\\ud83d"')
+    found = route("POST", request_path(name), "")
+    assert found is not None
+    call = found.dialect.parse_call(found, body, {})
+    assert call is not None
+    assert call.first_text() == "hi there"

@@ -6,7 +6,7 @@ of responses, writes errors that agents take as final, and converts between stre
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -14,7 +14,8 @@ from proctor.core.record import Record
 from proctor.core.result import Tokens
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall
-from proctor.gateway.safe_json import decode_or_text
+from proctor.gateway.remote_content import FROM_URL
+from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 from proctor.gateway.sse import SseEvent
 
 BUDGET_STATUS: Final = 402
@@ -26,7 +27,10 @@ OVERLOADED: Final = 529  # a provider's own, not in HTTPStatus
 _RETRYABLE: Final = frozenset({408, 409, 425, 429})
 _FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
+_MAX_COUNT: Final = 2**53
+_ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
+CacheWrites = Literal["", "5m", "1h"]
 TextPath = tuple[str | int, ...]
 
 
@@ -116,6 +120,7 @@ class Dialect(ABC):
         unrecorded: members of a request that differ each time and are not recorded.
         priced_tools: of what a provider may execute, that which is paid by the token, or counted and priced apart;
             None for all of it.
+        text_members: where events, in whatever object, have pieces of what the model wrote.
         counter: the member that numbers the events of a stream, where there is one.
         unrecorded_event_fields: members of events that mean nothing.
     """
@@ -126,7 +131,8 @@ class Dialect(ABC):
     system: ClassVar[str] = "system"
     tools: ClassVar[str] = "tools"
     unrecorded: ClassVar[frozenset[str]] = frozenset()
-    priced_tools: ClassVar[frozenset[str] | None] = frozenset({"content from a URL"})
+    priced_tools: ClassVar[frozenset[str] | None] = frozenset({FROM_URL})
+    text_members: ClassVar[tuple[str, ...]]
     counter: ClassVar[str | None] = None
     unrecorded_event_fields: ClassVar[frozenset[str]] = frozenset()
     malformed_event: ClassVar[str] = '{"type":'
@@ -140,6 +146,17 @@ class Dialect(ABC):
     @abstractmethod
     def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
         """Parse a request as far as the gateway needs it; None when its body is no such request."""
+
+    def conversation_items(self, conversation: msgspec.Raw) -> list[msgspec.Raw]:
+        """The messages in the member of a request that holds them; one alone need not be in a list."""
+        try:
+            return _ITEMS.decode(conversation)
+        except DECODE_ERRORS:
+            return [conversation]
+
+    def cache_writes(self, call: ModelCall) -> CacheWrites:  # noqa: ARG002 - for subclasses
+        """For how long the prompt is to be cached, at most; empty where that costs nothing of its own."""
+        return ""
 
     @abstractmethod
     def system_text(self, call: ModelCall) -> str:
@@ -187,10 +204,13 @@ class Dialect(ABC):
         """What must be taken out of the response for this client; None where nothing is."""
         return None
 
+    def without_usage_options(self, body: bytes) -> bytes | None:  # noqa: ARG002 - for subclasses
+        """The body of a request without what asks for the usage of its stream, for a server that refuses it."""
+        return None
+
     def with_model(self, call: ModelCall, model: str) -> ModelCall:
         """The same request to another model."""
-        fields = {**call.fields(), "model": msgspec.Raw(msgspec.json.encode(model))}
-        return msgspec.structs.replace(call, model=model, body=msgspec.json.encode(fields), altered=True)
+        return msgspec.structs.replace(call, model=model, body=with_members(call.body, model=model), altered=True)
 
     # Recordings
 
@@ -259,22 +279,62 @@ class Dialect(ABC):
         return f"prompt is too long: {tokens} tokens > {maximum} maximum"
 
     def refusal_status(self, status: int) -> int:
-        """The status of a refusal of the gateway's own that agents take as final, for the one that Claude Code does."""
-        return status
+        """The status of a refusal of the gateway's own that agents take as final, for the one that Claude Code does.
 
-    def final_error_status(self, status: int) -> int:
-        """The status with which the gateway relays a provider's error once it has given up."""
-        return status
+        402 and 403 are final for most programs; what is no provider's status becomes 400.
+        """
+        return _FIRST_ERROR if status == FINAL_STATUS else status
+
+    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:  # noqa: ARG002 - for subclasses
+        """The status with which the gateway relays a provider's error once it has given up.
+
+        Programs try again after 429 and 5xx for minutes, or for ever. The headers are those of the request.
+        """
+        is_retried = status in _RETRYABLE or status >= _SERVER_ERROR or status < _FIRST_ERROR
+        return _FIRST_ERROR if is_retried else status
 
 
-def is_retryable_status(status: int) -> bool:
-    """Whether programs usually try again after this status."""
-    return status in _RETRYABLE or status >= _SERVER_ERROR or status < _FIRST_ERROR
+def text_bytes(*texts: Any) -> int:
+    """The length of texts in bytes; what is no text has none."""
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))
 
 
-def text_bytes(*texts: str | None) -> int:
-    """The length of texts in bytes."""
-    return sum(len(text.encode("utf-8", "replace")) for text in texts if text)
+def count_of(value: Any) -> int | None:
+    """A number of tokens that a provider reports; None for what is none."""
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    is_count = isinstance(whole, int) and not isinstance(whole, bool) and 0 <= whole <= _MAX_COUNT
+    return whole if is_count else None
+
+
+def dicts_in(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list that somebody else has written; none where it is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list that need not be one where it has one item; None is an empty one."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """The names without repetitions."""
+    return tuple(dict.fromkeys(names))
+
+
+def error_text(error: Any, *kinds: str) -> str:
+    """An error of a stream, for a message; `kinds` are the members that may say its kind."""
+    if not isinstance(error, dict):
+        return str(error)
+    kind = next((error[name] for name in kinds if error.get(name)), "error")
+    return f"{kind}: {error.get('message') or ''}"
+
+
+def with_members(body: bytes, **members: Any) -> bytes:
+    """The body of a request with these members, in place of those that it has."""
+    fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode(fields | members)
 
 
 def without_keys(value: Any, keys: frozenset[str], opaque: frozenset[str] = frozenset()) -> Any:

@@ -11,7 +11,8 @@ from proctor.gateway.safe_json import DECODE_ERRORS
 
 # Programs that always work with tools: a request without any is a side call, such as one for a title.
 _WORKS_WITH_TOOLS: Final = re.compile(
-    r"^(?:opencode|GeminiCLI|QwenCode|codex|copilot|GitHubCopilot|factory-cli|droid|kimi|cline|pi)\b", re.IGNORECASE
+    r"^(?:opencode|GeminiCLI|QwenCode|codex|copilot|GitHubCopilot|factory-cli|droid|kimi(?:cli)?|cline|pi)\b",
+    re.IGNORECASE,
 )
 _SESSION_HEADERS: Final = ("session-id", "x-session-id", "x-session-affinity")
 

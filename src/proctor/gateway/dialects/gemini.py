@@ -2,40 +2,46 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
+from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, field
 
-from proctor.core.result import Tokens
 from proctor.gateway.dialects.base import (
-    FINAL_STATUS,
     Dialect,
     EventReader,
     Route,
     ScriptedMessage,
     TextPath,
+    as_list,
     call_block,
-    is_retryable_status,
-    pieces,
+    dicts_in,
     result_block,
     text_block,
-    text_bytes,
+    unique,
     without_keys,
 )
 from proctor.gateway.dialects.clients import client_info
+from proctor.gateway.dialects.gemini_events import (
+    GeminiEventReader,
+    content_parts,
+    events_from_message,
+    is_complete,
+    message_from_events,
+    read_response,
+)
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall, Role, decode_request
-from proctor.gateway.prices import Usage
+from proctor.gateway.remote_content import FROM_URL, PlainContent, fetches_content
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 from proctor.gateway.server_tools import gemini_server_tools
 from proctor.gateway.sse import SseEvent
 
-_PATH: Final = re.compile(
-    r"(?:/(?P<version>v\d+[a-z0-9]*))?/models/(?P<model>[^/:]+):(?P<action>generateContent|streamGenerateContent)"
-)
-_KEY_PARAMETER: Final = "key"
+_MODELS: Final = "/models/"
+_ACTIONS: Final = frozenset({"generateContent", "streamGenerateContent"})
+_VERSION: Final = re.compile(r"/(v\d+[a-z0-9]*)(?=/|$)")
 _STATUSES: Final = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -51,70 +57,56 @@ _STATUSES: Final = {
 _VOLATILE: Final = frozenset({"thoughtSignature", "thought_signature", "id"})
 _OPAQUE: Final = frozenset({"args", "response"})
 
-
-class _GeminiGenerationConfig(msgspec.Struct, rename="camel"):
-    candidate_count: int | None = None
-    response_schema: Any = None
-    response_json_schema: Any = None
+Content = TypeVar("Content")
 
 
-class _GeminiRequest(msgspec.Struct, rename="camel"):
-    contents: Raw
-    tools: Any = None
-    generation_config: _GeminiGenerationConfig | None = None
+class _GeminiGenerationConfig(msgspec.Struct):
+    """Google's APIs take every name in both spellings."""
+
+    camel_count: Any = field(name="candidateCount", default=None)
+    snake_count: Any = field(name="candidate_count", default=None)
+    camel_schema: Any = field(name="responseSchema", default=None)
+    snake_schema: Any = field(name="response_schema", default=None)
+    camel_json_schema: Any = field(name="responseJsonSchema", default=None)
+    snake_json_schema: Any = field(name="response_json_schema", default=None)
+    camel_modalities: Any = field(name="responseModalities", default=None)
+    snake_modalities: Any = field(name="response_modalities", default=None)
+
+    @property
+    def wants_json(self) -> bool:
+        schemas = (self.camel_schema, self.snake_schema, self.camel_json_schema, self.snake_json_schema)
+        return any(schema is not None for schema in schemas)
+
+    def unsupported(self) -> Iterator[str]:
+        if any(count not in (None, 0, 1) for count in (self.camel_count, self.snake_count)):
+            yield "candidateCount > 1"
+        modalities = [*as_list(self.camel_modalities), *as_list(self.snake_modalities)]
+        if any(str(one).upper() not in {"TEXT", "MODALITY_UNSPECIFIED"} for one in modalities):
+            yield "responseModalities"
 
 
-class _GeminiPart(msgspec.Struct, rename="camel"):
-    text: str | None = None
-    function_call: Raw = Raw()
+class _GeminiNamed(msgspec.Struct):
+    name: Any = None
 
 
-class _GeminiContent(msgspec.Struct):
-    parts: list[_GeminiPart] | None = None
+class _GeminiRequest(msgspec.Struct, Generic[Content]):
+    """A request. Its contents are read as plain ones, or as they are."""
+
+    contents: list[Content] | Content
+    tools: list[dict[str, Raw]] | dict[str, Raw] | None = None
+    camel_config: _GeminiGenerationConfig | None = field(name="generationConfig", default=None)
+    snake_config: _GeminiGenerationConfig | None = field(name="generation_config", default=None)
+    camel_cache: Any = field(name="cachedContent", default=None)
+    snake_cache: Any = field(name="cached_content", default=None)
 
 
-class _GeminiCandidate(msgspec.Struct, rename="camel"):
-    content: _GeminiContent | None = None
-    finish_reason: str | None = None
-    grounding_metadata: Any = None
+class _AnyContent(msgspec.Struct):
+    """A content whose parts may be anything."""
 
 
-class _GeminiFeedback(msgspec.Struct, rename="camel"):
-    block_reason: str | None = None
-
-
-class _GeminiUsage(msgspec.Struct, rename="camel"):
-    prompt_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
-
-    def tokens(self) -> Tokens:
-        """Cached tokens are a part of the prompt; thoughts are beside the candidates."""
-        prompt = (self.prompt_token_count or 0) + (self.tool_use_prompt_token_count or 0)
-        cached = min(self.cached_content_token_count or 0, prompt)
-        thoughts = self.thoughts_token_count or 0
-        return Tokens(
-            input=prompt - cached,
-            output=(self.candidates_token_count or 0) + thoughts,
-            cache_read=cached,
-            reasoning=thoughts,
-        )
-
-
-class _GeminiChunk(msgspec.Struct, rename="camel"):
-    candidates: list[_GeminiCandidate] | None = None
-    usage_metadata: _GeminiUsage | None = None
-    model_version: str | None = None
-    prompt_feedback: _GeminiFeedback | None = None
-    error: Any = None
-
-
-_REQUEST: Final = msgspec.json.Decoder(_GeminiRequest)
-_CONTENTS: Final = msgspec.json.Decoder(list[Raw])
-_CHUNK: Final = msgspec.json.Decoder(_GeminiChunk)
-_BODY: Final = msgspec.json.Decoder(list[_GeminiChunk] | _GeminiChunk)
+_PLAIN: Final[msgspec.json.Decoder[_GeminiRequest[Any]]] = msgspec.json.Decoder(_GeminiRequest[PlainContent])
+_REQUEST: Final[msgspec.json.Decoder[_GeminiRequest[Any]]] = msgspec.json.Decoder(_GeminiRequest[_AnyContent])
+_DECLARED: Final = msgspec.json.Decoder(list[_GeminiNamed])
 
 
 class GeminiDialect(Dialect):
@@ -124,41 +116,42 @@ class GeminiDialect(Dialect):
     provider = "gemini"
     conversation = "contents"
     system = "systemInstruction"
-    priced_tools = frozenset({"content from a URL", "googleSearch", "google_search"})
+    priced_tools = frozenset({FROM_URL, "googleSearch", "google_search"})
+    text_members = ("text", "thoughtSignature", "data")
     malformed_event = '{"candidates":[{"conte'
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/models/M:generateContent`` and ``…/models/M:streamGenerateContent``, with and without a version."""
-        found = _PATH.fullmatch(path) if method == "POST" else None
-        if found is None:
+        before, _, rest = path.rpartition(_MODELS)
+        model, _, action = rest.partition(":")
+        if method != "POST" or action not in _ACTIONS or "/" in model or not path.startswith(f"{before}{_MODELS}"):
             return None
-        parameters = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != _KEY_PARAMETER]
-        streams = found["action"] == "streamGenerateContent"
-        events = ("alt", "sse") in parameters
-        name = f"/{found['version'] or 'v1beta'}/models/{found['model']}:{found['action']}"
+        version = _VERSION.search(before)
+        streams = action == "streamGenerateContent"
+        events = streams and ("alt", "sse") in parse_qsl(query)
+        name = f"/{version[1] if version else 'v1beta'}{_MODELS}{rest}"
         return Route(
             self,
-            f"{name}?{urlencode(parameters)}" if parameters else name,
-            model=found["model"],
-            stream=streams and events,
+            f"{name}?{query}" if query else name,
+            model=unquote(model),
+            stream=events,
             array=streams and not events,
         )
 
     def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
         """Parse a request; one for JSON without tools is a side call, such as that of a router."""
-        decoded = decode_request(body, _REQUEST)
+        decoded = decode_request(body, _PLAIN, _REQUEST)
         if decoded is None:
             return None
-        read, body = decoded
-        try:
-            contents = _CONTENTS.decode(read.contents)
-        except DECODE_ERRORS:
-            contents = [read.contents]
-        tools = tuple(_tool_names(read.tools))
+        read = decoded.read
+        offered = read.tools if isinstance(read.tools, list) else [read.tools or {}]
+        tools = tuple(name for tool in offered for name in _tool_names(tool))
         client = client_info(headers, tools)
-        config = read.generation_config or _GeminiGenerationConfig()
-        routes = not tools and (config.response_schema is not None or config.response_json_schema is not None)
-        return ModelCall(
+        configs = [config for config in (read.camel_config, read.snake_config) if config is not None]
+        unsupported = [what for config in configs for what in config.unsupported()]
+        unsupported += ["cachedContent"] if read.camel_cache or read.snake_cache else []
+        routes = not tools and any(config.wants_json for config in configs)
+        call = ModelCall(
             dialect=self,
             path=route.path,
             agent=agent,
@@ -168,21 +161,24 @@ class GeminiDialect(Dialect):
             model=route.model,
             stream=bool(route.stream),
             array=route.array,
-            messages=contents,
-            body=body,
+            body=decoded.body,
             tools=tools,
-            server_tools=gemini_server_tools(read.tools, contents),
-            unsupported=("candidateCount > 1",) if (config.candidate_count or 1) > 1 else (),
+            unsupported=unique(unsupported),
         )
+        server_tools = gemini_server_tools(name for tool in offered for name in tool)
+        if not decoded.is_plain and fetches_content(call.messages):
+            server_tools.append(FROM_URL)
+        return msgspec.structs.replace(call, server_tools=unique(server_tools)) if server_tools else call
 
     def with_model(self, call: ModelCall, model: str) -> ModelCall:
         """The same request to another model, which the path names."""
-        path = call.path.replace(f"/models/{call.model}:", f"/models/{model}:", 1)
+        before, _, rest = call.path.partition(_MODELS)
+        path = f"{before}{_MODELS}{quote(model.removeprefix('models/'), safe='')}:{rest.partition(':')[2]}"
         return msgspec.structs.replace(call, model=model, path=path)
 
     def system_text(self, call: ModelCall) -> str:
         """The system instruction as one text."""
-        fields = call.fields()
+        fields = call.fields
         given = fields.get("systemInstruction") or fields.get("system_instruction")
         return "" if given is None else self.item_text(decode_or_text(given))
 
@@ -190,17 +186,13 @@ class GeminiDialect(Dialect):
         """The text in a content, and what functions returned."""
         if isinstance(item, str):
             return item
-        parts = item.get("parts") if isinstance(item, dict) else None
-        texts = [_part_text(part) for part in parts or () if isinstance(part, dict)] if isinstance(parts, list) else []
+        texts = (_part_text(part) for part in content_parts(item))
         return "\n".join(text for text in texts if text)
 
     def content_blocks(self, item: Any) -> list[dict[str, Any]]:
         """Its texts, thoughts and calls, and what functions have returned."""
-        parts = item.get("parts") if isinstance(item, dict) else None
         blocks: list[dict[str, Any]] = []
-        for part in parts if isinstance(parts, list) else ():
-            if not isinstance(part, dict):
-                continue
+        for part in content_parts(item):
             called, returned = part.get("functionCall"), part.get("functionResponse")
             if isinstance(called, dict):
                 blocks.append(call_block(called.get("id"), called.get("name"), called.get("args")))
@@ -215,7 +207,7 @@ class GeminiDialect(Dialect):
     def message_items(self, message: Any) -> list[Any]:
         """The content of the only candidate."""
         whole = self.message_from_events(message) if isinstance(message, list) else message
-        return [candidate.get("content") for candidate in whole.get("candidates") or ()][:1]
+        return [candidate.get("content") for candidate in dicts_in(whole.get("candidates"))][:1]
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the model's."""
@@ -234,64 +226,28 @@ class GeminiDialect(Dialect):
 
     def event_reader(self, usage: UsageAccumulator) -> EventReader:
         """Reads chunks up to the one that says why the model stopped."""
-        return _GeminiEventReader(usage)
+        return GeminiEventReader(usage)
 
     def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
         """Read a response, or an array of chunks."""
-        try:
-            read = _BODY.decode(body)
-        except DECODE_ERRORS:
-            return False
-        chunks = read if isinstance(read, list) else [read]
-        reader = _GeminiEventReader(usage)
-        for chunk in chunks:
-            reader.read_chunk(chunk)
-        return reader.finished
+        return read_response(body, usage)
 
     def is_message(self, body: Any) -> bool:
         """Whether a response, or the last chunk of an array, says why the model stopped."""
         chunks = body if isinstance(body, list) else [body]
-        return bool(chunks) and self.is_complete(chunks)
+        return bool(chunks) and is_complete(chunks)
 
     def is_complete(self, events: Sequence[Any]) -> bool:
         """Whether one of the chunks says why the model stopped, and none is broken."""
-        if not all(isinstance(event, dict) and "error" not in event for event in events):
-            return False
-        candidates = [one for event in events for one in event.get("candidates") or ()]
-        return any(isinstance(one, dict) and one.get("finishReason") for one in candidates) or any(
-            (event.get("promptFeedback") or {}).get("blockReason") for event in events
-        )
+        return is_complete(list(events))
 
     def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
         """The response of a stream: parts of text are joined."""
-        whole: dict[str, Any] = {}
-        candidate: dict[str, Any] = {}
-        parts: list[dict[str, Any]] = []
-        for event in events:
-            whole |= {name: value for name, value in event.items() if name != "candidates"}
-            for one in (event.get("candidates") or ())[:1]:
-                candidate |= {name: value for name, value in one.items() if name != "content"}
-                for part in (one.get("content") or {}).get("parts") or ():
-                    _add_part(parts, part)
-        if not candidate and not whole:
-            return {}
-        return {**whole, "candidates": [{**candidate, "content": {"role": "model", "parts": parts}}]}
+        return message_from_events(events)
 
     def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
         """The chunks that stream a response; the last one has its usage."""
-        if isinstance(message, list):
-            yield from message
-            return
-        head = {name: value for name, value in message.items() if name not in {"candidates", "usageMetadata"}}
-        candidate = (message.get("candidates") or [{}])[0]
-        parts: list[dict[str, Any]] = []
-        for part in (candidate.get("content") or {}).get("parts") or ():
-            text = part.get("text")
-            parts += [{**part, "text": piece} for piece in pieces(text, piece_length)] if text else [part]
-        for part in parts:
-            yield {**head, "candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]}
-        ended = {**candidate, "content": {"role": "model", "parts": [{"text": ""}]}}
-        yield {**head, "candidates": [ended], "usageMetadata": message.get("usageMetadata")}
+        return events_from_message(message, piece_length)
 
     def whole_body(self, message: Any, call: ModelCall) -> Any:
         """An array of chunks where the request wants a stream that is none of events."""
@@ -333,56 +289,13 @@ class GeminiDialect(Dialect):
         """As Google says it."""
         return f"The input token count ({tokens}) exceeds the maximum number of tokens allowed ({maximum})."
 
-    def refusal_status(self, status: int) -> int:
-        """402 and 403 are final for programs of this dialect; what is no provider's status becomes 400."""
-        return 400 if status == FINAL_STATUS else status
 
-    def final_error_status(self, status: int) -> int:
-        """Gemini CLI tries again after 429 and 5xx for minutes."""
-        return 400 if is_retryable_status(status) else status
-
-
-class _GeminiEventReader(EventReader):
-    def read(self, payload: bytes) -> None:
-        try:
-            chunk = _CHUNK.decode(payload)
-        except DECODE_ERRORS:
-            self._usage.add_delivered(len(payload))
-            return
-        self.read_chunk(chunk)
-
-    def read_chunk(self, chunk: _GeminiChunk) -> None:
-        if chunk.error is not None:
-            error = chunk.error if isinstance(chunk.error, dict) else {}
-            self.error = f"{error.get('status') or 'error'}: {error.get('message') or ''}"
-            return
-        for candidate in chunk.candidates or ():
-            for part in (candidate.content.parts if candidate.content else None) or ():
-                self._usage.add_delivered(text_bytes(part.text) + len(bytes(part.function_call)))
-            self.finished = self.finished or candidate.finish_reason is not None
-        if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason is not None:
-            self.finished = True
-        if chunk.model_version:
-            self._usage.model = chunk.model_version
-        reported = chunk.usage_metadata
-        if reported is not None and reported.prompt_token_count is not None:
-            searches = sum(_searches(candidate.grounding_metadata) for candidate in chunk.candidates or ())
-            usage = Usage(model=self._usage.model, tokens=reported.tokens(), web_searches=searches)
-            self._usage.report((usage,), final=self.finished)
-
-
-def _searches(grounding: Any) -> int:
-    queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
-    return len(queries) if isinstance(queries, list) else 0
-
-
-def _tool_names(tools: Any) -> Iterator[str]:
-    for tool in tools if isinstance(tools, list) else [tools]:
-        if not isinstance(tool, dict):
-            continue
-        for function in tool.get("functionDeclarations") or tool.get("function_declarations") or ():
-            if isinstance(function, dict) and isinstance(function.get("name"), str):
-                yield function["name"]
+def _tool_names(tool: dict[str, Raw]) -> Iterator[str]:
+    """The names of the functions that a tool declares."""
+    for member in ("functionDeclarations", "function_declarations"):
+        if member in tool:
+            with suppress(*DECODE_ERRORS):
+                yield from (one.name for one in _DECLARED.decode(tool[member]) if isinstance(one.name, str))
 
 
 def _part_text(part: dict[str, Any]) -> str:
@@ -394,17 +307,6 @@ def _part_text(part: dict[str, Any]) -> str:
         return ""
     values = [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in response.values()]
     return "\n".join(values)
-
-
-def _add_part(parts: list[dict[str, Any]], part: dict[str, Any]) -> None:
-    last = parts[-1] if parts else None
-    if part.get("text") == "" and len(part) == 1:
-        return
-    joins = last is not None and isinstance(part.get("text"), str) and "text" in last
-    if joins and last is not None and last.get("thought") == part.get("thought"):
-        parts[-1] = {**last, **part, "text": last["text"] + part["text"]}
-    else:
-        parts.append(part)
 
 
 def _scripted_parts(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:

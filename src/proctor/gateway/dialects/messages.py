@@ -2,21 +2,36 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from proctor.gateway.dialects.base import OVERLOADED, Dialect, EventReader, Route, ScriptedMessage, TextPath
+from proctor.gateway.dialects.base import (
+    OVERLOADED,
+    CacheWrites,
+    Dialect,
+    EventReader,
+    Route,
+    ScriptedMessage,
+    TextPath,
+    unique,
+)
 from proctor.gateway.dialects.messages_events import events_from_message, message_from_events
 from proctor.gateway.dialects.messages_usage import UsageReports, WireUsage
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import MAX_ID_LENGTH, ModelCall, Role, decode_request, text_or_none
+from proctor.gateway.remote_content import FROM_URL, PlainBlock, messages_fetch_content
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 from proctor.gateway.server_tools import messages_server_tools
 from proctor.gateway.sse import SseEvent, encode_named_event
 
-_PATH: Final = re.compile(r"(?:/v\d+[a-z0-9]*)?/messages")
+_PATH: Final = "/messages"
+_SESSION_HEADER: Final = "x-claude-code-session-id"
+_CLAUDE_CODE: Final = re.compile(r"claude-(?:cli|code)/", re.IGNORECASE)
+_CACHE_MARK: Final = b'"cache_control"'
+# How long such a mark is, at most.
+_CACHE_MARK_BYTES: Final = 96
 # How Claude Code asks for a summary of its own conversation; only the text distinguishes it from a turn.
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
@@ -40,17 +55,19 @@ _ERROR_KINDS: Final = {
     OVERLOADED: "overloaded_error",
 }
 
+Message = TypeVar("Message")
+
 
 class _MessagesTool(msgspec.Struct):
     name: str = ""
     type: Any = None
 
 
-class _MessagesRequest(msgspec.Struct):
-    """The members that every request is checked for; decoding the rest would take as long again."""
+class _MessagesRequest(msgspec.Struct, Generic[Message]):
+    """The members that every request is checked for. Its messages are read as plain ones, or as they are."""
 
     model: str
-    messages: list[Raw]
+    messages: list[Message]
     stream: bool | None = None
     tools: list[_MessagesTool] | None = None
     mcp_servers: Raw = Raw()
@@ -79,7 +96,8 @@ class _MessagesBody(_WireMessage):
     type: str | None = None
 
 
-_REQUEST: Final = msgspec.json.Decoder(_MessagesRequest)
+_PLAIN: Final[msgspec.json.Decoder[_MessagesRequest[Any]]] = msgspec.json.Decoder(_MessagesRequest[PlainBlock])
+_REQUEST: Final[msgspec.json.Decoder[_MessagesRequest[Any]]] = msgspec.json.Decoder(_MessagesRequest[Raw])
 _EVENT: Final = msgspec.json.Decoder(_WireEvent)
 _BODY: Final = msgspec.json.Decoder(_MessagesBody)
 
@@ -90,24 +108,28 @@ class MessagesDialect(Dialect):
     name = "messages"
     provider = "anthropic"
     unrecorded = frozenset({"metadata"})
+    text_members = ("text", "thinking", "partial_json", "signature", "data")
     priced_tools = None
     malformed_event = '{"type":"content_block_delta","index":0,"delt'
 
     def route(self, method: str, path: str, query: str) -> Route | None:
-        """``…/messages``, with and without a version."""
-        if method != "POST" or not _PATH.fullmatch(path):
+        """``…/messages``."""
+        if method != "POST" or not path.endswith(_PATH):
             return None
-        return Route(self, f"/v1/messages?{query}" if query else "/v1/messages")
+        return Route(self, f"/v1{_PATH}?{query}" if query else f"/v1{_PATH}")
 
     def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
         """Parse a request; Claude Code's are classified by its headers, tools and texts."""
-        decoded = decode_request(body, _REQUEST)
+        decoded = decode_request(body, _PLAIN, _REQUEST)
         if decoded is None:
             return None
-        read, body = decoded
-        client = headers.get("x-claude-code-session-id", "")[:MAX_ID_LENGTH]
+        read = decoded.read
+        client = headers.get(_SESSION_HEADER, "")[:MAX_ID_LENGTH]
         subagent = headers.get("x-claude-code-agent-id", "")[:MAX_ID_LENGTH]
         tools = read.tools or []
+        server_tools = messages_server_tools((tool.type for tool in tools), read.mcp_servers)
+        if not decoded.is_plain and messages_fetch_content(read.messages):
+            server_tools.append(FROM_URL)
         call = ModelCall(
             dialect=self,
             path=route.path,
@@ -117,13 +139,11 @@ class MessagesDialect(Dialect):
             role=Role.SUBAGENT if subagent else Role.MAIN,
             model=read.model,
             stream=bool(read.stream),
-            messages=read.messages,
-            body=body,
+            body=decoded.body,
             tools=tuple(tool.name for tool in tools if tool.name),
-            cache_writes=_cache_writes(body),
             speed=text_or_none(read.speed),
             geo=text_or_none(read.inference_geo),
-            server_tools=messages_server_tools((tool.type for tool in tools), read.mcp_servers, read.messages),
+            server_tools=unique(server_tools),
         )
         if _is_compaction(call):
             return msgspec.structs.replace(call, role=Role.COMPACTION)
@@ -132,9 +152,19 @@ class MessagesDialect(Dialect):
             return msgspec.structs.replace(call, role=Role.SIDE)
         return call
 
+    def cache_writes(self, call: ModelCall) -> CacheWrites:
+        """By the marks in a request; text that looks like one makes an estimate higher, at worst."""
+        at = call.body.find(_CACHE_MARK)
+        found: CacheWrites = "" if at < 0 else "5m"
+        while at >= 0:
+            if b'"1h"' in call.body[at : at + _CACHE_MARK_BYTES]:
+                return "1h"
+            at = call.body.find(_CACHE_MARK, at + 1)
+        return found
+
     def system_text(self, call: ModelCall) -> str:
         """The system prompt as one text."""
-        system = call.fields().get("system")
+        system = call.fields.get("system")
         return "" if system is None else content_text(decode_or_text(system))
 
     def item_text(self, item: Any) -> str:
@@ -246,6 +276,15 @@ class MessagesDialect(Dialect):
         """An error, without its status."""
         return {"type": "error", "error": {"type": kind or _ERROR_KINDS.get(status, "api_error"), "message": message}}
 
+    def refusal_status(self, status: int) -> int:
+        """Claude Code's own."""
+        return status
+
+    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
+        """Claude Code minds `x-should-retry` and reports the provider's status; other programs do not."""
+        is_claude_code = _SESSION_HEADER in headers or _CLAUDE_CODE.match(headers.get("user-agent", "")) is not None
+        return status if is_claude_code else super().final_error_status(status, headers)
+
 
 class _MessagesEventReader(EventReader):
     def __init__(self, usage: UsageAccumulator) -> None:
@@ -326,15 +365,8 @@ def _blocks(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:
         yield {"type": "tool_use", "id": f"toolu_script_{tool.number:06}", "name": tool.name, "input": arguments}
 
 
-def _cache_writes(body: bytes) -> Literal["", "5m", "1h"]:
-    """By the marks in a request; text of the conversation that looks like one makes an estimate higher, at worst."""
-    if b'"cache_control"' not in body:
-        return ""
-    return "1h" if b'"1h"' in body else "5m"
-
-
 def _is_compaction(call: ModelCall) -> bool:
-    if not call.messages or _SUMMARY_START.encode() not in bytes(call.messages[-1]):
+    if _SUMMARY_START.encode() not in call.body:
         return False
     content = call.message(-1).get("content")
     last = content_text(content[-1:]) if isinstance(content, list) else content_text(content)

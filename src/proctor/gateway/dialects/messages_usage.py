@@ -5,41 +5,42 @@ from typing import Any
 import msgspec
 
 from proctor.core.result import Tokens
+from proctor.gateway.dialects.base import count_of
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.prices import Usage
 
 
 class _CacheCreation(msgspec.Struct):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: Any = None
+    ephemeral_1h_input_tokens: Any = None
 
 
 class _ServerTools(msgspec.Struct):
-    web_search_requests: int | None = None
+    web_search_requests: Any = None
 
 
 class _WireTokenCounts(msgspec.Struct):
     """The provider's token counts, as in `usage` and in each of its iterations."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_creation_input_tokens: Any = None
+    cache_read_input_tokens: Any = None
     cache_creation: _CacheCreation | None = None
     type: str | None = None
     model: str | None = None
 
     def tokens(self) -> Tokens:
         split = self.cache_creation or _CacheCreation()
-        one_hour = split.ephemeral_1h_input_tokens or 0
-        written = self.cache_creation_input_tokens
+        one_hour = count_of(split.ephemeral_1h_input_tokens) or 0
+        written = count_of(self.cache_creation_input_tokens)
         if written is None:
-            written = one_hour + (split.ephemeral_5m_input_tokens or 0)
+            written = one_hour + (count_of(split.ephemeral_5m_input_tokens) or 0)
         one_hour = min(one_hour, written)
         return Tokens(
-            input=self.input_tokens or 0,
-            output=self.output_tokens or 0,
-            cache_read=self.cache_read_input_tokens or 0,
+            input=count_of(self.input_tokens) or 0,
+            output=count_of(self.output_tokens) or 0,
+            cache_read=count_of(self.cache_read_input_tokens) or 0,
             cache_write_5m=written - one_hour,
             cache_write_1h=one_hour,
         )
@@ -75,7 +76,7 @@ class UsageReports:
 
     def _total(self) -> tuple[Usage, ...]:
         merged, model = self._merged, self._usage.model
-        searches = merged.server_tool_use.web_search_requests if merged.server_tool_use else 0
+        searches = count_of(merged.server_tool_use.web_search_requests) if merged.server_tool_use else 0
         by_model = {model: merged.tokens()}
         # The top level does not include what was sampled besides the response: server-side compaction, advisors.
         for extra in merged.iterations or ():

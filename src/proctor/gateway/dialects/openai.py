@@ -1,11 +1,9 @@
 """What OpenAI's two dialects have in common: errors, and the counts of tokens."""
 
-from typing import Any, Final
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from proctor.core.result import Tokens
-from proctor.gateway.dialects.base import BUDGET_STATUS
+from proctor.gateway.dialects.base import BUDGET_STATUS, count_of, dicts_in
 
 PROVIDER: Final = "openai"
 # Parts of a conversation that make up the system prompt.
@@ -29,19 +27,6 @@ _KINDS: Final[dict[str, tuple[str, str | None]]] = {
 }
 
 
-class PromptDetails(msgspec.Struct):
-    """What a prompt consists of."""
-
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct):
-    """What an output consists of."""
-
-    reasoning_tokens: int | None = None
-
-
 def error_body(status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
     """An error as OpenAI writes it."""
     usual = _ERRORS.get(status, ("server_error", None))
@@ -49,27 +34,60 @@ def error_body(status: int, message: str, *, kind: str | None = None) -> dict[st
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
-def make_tokens(
-    prompt: int, output: int, total: int | None, prompt_details: PromptDetails | None, details: OutputDetails | None
-) -> Tokens:
-    """The tokens of a response: cached ones are a part of the prompt, and reasoning is a part of the output.
+class UsageNames(NamedTuple):
+    """The members of a usage report, as one of the two dialects calls them."""
 
-    Some servers count reasoning beside the output, which the total shows.
+    prompt: str
+    output: str
+
+
+def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
+    """The tokens of a usage report; None where it does not say them.
+
+    Cached tokens are a part of the prompt, and reasoning is a part of the output. Some servers count reasoning beside
+    the output, which the total shows. Where cached tokens are counted differs: OpenAI has them in details, DeepSeek and
+    Moonshot beside the prompt.
     """
-    cached = (prompt_details.cached_tokens if prompt_details else None) or 0
-    written = (prompt_details.cache_write_tokens if prompt_details else None) or 0
-    reasoning = (details.reasoning_tokens if details else None) or 0
-    if reasoning and total is not None and total == prompt + output + reasoning:
+    if not isinstance(reported, dict):
+        return None
+    prompt, output, total = (count_of(reported.get(name)) for name in (*names, "total_tokens"))
+    if prompt is not None and output is None and total is not None:
+        output = max(total - prompt, 0)
+    if prompt is None or output is None:
+        return None
+    prompts, outputs = (_details(reported, name) for name in names)
+    cached = (prompts.get("cached_tokens"), reported.get("prompt_cache_hit_tokens"), reported.get("cached_tokens"))
+    read = next((count for value in cached if (count := count_of(value)) is not None), 0)
+    written = count_of(prompts.get("cache_write_tokens")) or 0
+    reasoning = count_of(outputs.get("reasoning_tokens")) or 0
+    if reasoning and total == prompt + output + reasoning:
         output += reasoning
-    cached = min(cached, prompt)
-    written = min(written, prompt - cached)
+    read = min(read, prompt)
+    written = min(written, prompt - read)
     return Tokens(
-        input=prompt - cached - written,
+        input=prompt - read - written,
         output=output,
-        cache_read=cached,
+        cache_read=read,
         cache_write_5m=written,
         reasoning=min(reasoning, output),
     )
+
+
+def _details(reported: dict[str, Any], name: str) -> dict[str, Any]:
+    details = reported.get(f"{name}_details")
+    return details if isinstance(details, dict) else {}
+
+
+def scripted_usage(tokens: Tokens, names: UsageNames) -> dict[str, Any]:
+    """The usage report of a scripted response."""
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    return {
+        names.prompt: tokens.total - tokens.output,
+        f"{names.prompt}_details": {"cached_tokens": tokens.cache_read, "cache_write_tokens": written},
+        names.output: tokens.output,
+        f"{names.output}_details": {"reasoning_tokens": tokens.reasoning},
+        "total_tokens": tokens.total,
+    }
 
 
 def tier(value: Any) -> str | None:
@@ -81,7 +99,5 @@ def content_text(content: Any) -> str:
     """The text in a message's content, one part per line."""
     if isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    parts = [part["text"] for part in dicts_in(content) if isinstance(part.get("text"), str)]
     return "\n".join(part for part in parts if part)

@@ -1,8 +1,7 @@
 """OpenAI's Responses API over HTTP, as Codex uses it."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -16,33 +15,32 @@ from proctor.gateway.dialects.base import (
     ScriptedTool,
     TextPath,
     call_block,
-    pieces,
+    dicts_in,
     result_block,
     text_block,
-    text_bytes,
+    unique,
+    with_members,
     without_keys,
 )
 from proctor.gateway.dialects.clients import client_info
+from proctor.gateway.dialects.responses_events import (
+    TEXT_DELTAS,
+    USAGE,
+    ResponsesEventReader,
+    events_from_message,
+    is_complete,
+    is_response,
+    message_from_events,
+    read_response,
+)
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall, Role, decode_request
-from proctor.gateway.prices import Usage
-from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
-from proctor.gateway.server_tools import responses_server_tools
+from proctor.gateway.remote_content import FROM_URL, PlainPart, fetches_content
+from proctor.gateway.safe_json import decode_or_text
+from proctor.gateway.server_tools import responses_server_tool
 from proctor.gateway.sse import SseEvent, encode_named_event
 
-_PATH: Final = re.compile(r"(?:/[\w.-]+)*/responses(/compact)?")
-_TEXT_DELTAS: Final = frozenset(
-    {
-        "response.output_text.delta",
-        "response.refusal.delta",
-        "response.function_call_arguments.delta",
-        "response.custom_tool_call_input.delta",
-        "response.reasoning_summary_text.delta",
-        "response.reasoning_text.delta",
-    }
-)
-_ENDS: Final = frozenset({"response.completed", "response.incomplete"})
-_FAILURES: Final = frozenset({"response.failed", "response.cancelled", "error"})
+_PATHS: Final = ("/responses", "/responses/compact")
 # Items of a conversation that the model wrote.
 _MODEL_ITEMS: Final = frozenset(
     {"function_call", "custom_tool_call", "reasoning", "local_shell_call", "shell_call", "apply_patch_call"}
@@ -50,71 +48,47 @@ _MODEL_ITEMS: Final = frozenset(
 # Members of items that are made up anew each time.
 _VOLATILE: Final = frozenset({"id", "call_id", "status", "encrypted_content", "annotations", "logprobs", "phase"})
 # A conversation that the provider holds can neither be recorded nor be replayed, and what runs there not be ended.
-_AT_PROVIDER: Final = ("previous_response_id", "conversation")
+_AT_PROVIDER: Final = ("background", "previous_response_id", "conversation", "prompt")
+
+Item = TypeVar("Item")
 
 
-class _ResponsesRequest(msgspec.Struct):
-    model: str
-    input: Raw = Raw(b"[]")
-    stream: bool | None = None
-    tools: list[Raw] | None = None
-    background: Any = None
-    previous_response_id: Any = None
-    conversation: Any = None
-
-
-class _ResponsesUsage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    input_tokens_details: openai.PromptDetails | None = None
-    output_tokens_details: openai.OutputDetails | None = None
+class _ResponsesTool(msgspec.Struct):
+    type: Any = None
+    name: Any = None
+    environment: Any = None
+    tools: "list[_ResponsesTool] | None" = None
 
 
 class _ResponsesItem(msgspec.Struct):
-    type: str | None = None
-    action: Any = None
+    """An item of the conversation, as far as it is looked at in every request."""
 
-    @property
-    def is_search(self) -> bool:
-        action = self.action.get("type") if isinstance(self.action, dict) else None
-        return self.type == "web_search_call" and action in {None, "search"}
-
-
-class _ResponsesError(msgspec.Struct):
-    code: Any = None
     type: Any = None
-    message: Any = None
-
-    @property
-    def text(self) -> str:
-        return f"{self.code or self.type or 'error'}: {self.message or ''}"
+    tools: list[_ResponsesTool] | None = None
 
 
-class _ResponseObject(msgspec.Struct):
-    model: str | None = None
-    usage: _ResponsesUsage | None = None
-    output: list[_ResponsesItem] | None = None
+class _PlainItem(_ResponsesItem):
+    content: str | list[PlainPart] | None = None
+    output: str | list[PlainPart] | PlainPart | None = None
+
+
+class _ResponsesRequest(msgspec.Struct, Generic[Item]):
+    """A request. The items of its conversation are read as plain ones, or as any."""
+
+    model: str
+    input: str | list[Item] = msgspec.field(default_factory=list)
+    stream: bool | None = None
+    tools: list[_ResponsesTool] | None = None
+    background: Any = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    prompt: Any = None
+    store: Any = None
     service_tier: Any = None
-    error: _ResponsesError | None = None
-    object: str | None = None
-    status: str | None = None
 
 
-class _ResponsesEvent(msgspec.Struct):
-    type: str | None = None
-    delta: Any = None
-    item: _ResponsesItem | None = None
-    response: _ResponseObject | None = None
-    error: _ResponsesError | None = None
-    code: Any = None
-    message: Any = None
-
-
-_REQUEST: Final = msgspec.json.Decoder(_ResponsesRequest)
-_ITEMS: Final = msgspec.json.Decoder(list[Raw])
-_EVENT: Final = msgspec.json.Decoder(_ResponsesEvent)
-_BODY: Final = msgspec.json.Decoder(_ResponseObject)
+_PLAIN: Final[msgspec.json.Decoder[_ResponsesRequest[Any]]] = msgspec.json.Decoder(_ResponsesRequest[_PlainItem])
+_REQUEST: Final[msgspec.json.Decoder[_ResponsesRequest[Any]]] = msgspec.json.Decoder(_ResponsesRequest[_ResponsesItem])
 
 
 class ResponsesDialect(Dialect):
@@ -125,37 +99,34 @@ class ResponsesDialect(Dialect):
     conversation = "input"
     system = "instructions"
     unrecorded = frozenset({"metadata", "client_metadata", "user", "prompt_cache_key", "safety_identifier"})
-    priced_tools = frozenset({"content from a URL", "web_search", "web_search_preview"})
+    priced_tools = frozenset({FROM_URL, "web_search", "web_search_preview"})
+    text_members = ("delta", "text", "arguments", "input", "refusal", "encrypted_content")
     counter = "sequence_number"
     unrecorded_event_fields = frozenset({"obfuscation"})
     malformed_event = '{"type":"response.output_text.del'
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/responses`` and ``…/responses/compact``."""
-        found = _PATH.fullmatch(path) if method == "POST" else None
-        if found is None:
-            return None
-        name = f"/responses{found[1] or ''}"
-        return Route(self, f"{name}?{query}" if query else name)
+        name = next((one for one in _PATHS if path.endswith(one)), None) if method == "POST" else None
+        return None if name is None else Route(self, f"{name}?{query}" if query else name)
 
     def parse_call(self, route: Route, body: bytes, headers: Mapping[str, str], *, agent: str = "") -> ModelCall | None:
         """Parse a request; Codex says what each of its requests is for."""
-        decoded = decode_request(body, _REQUEST)
+        decoded = decode_request(body, _PLAIN, _REQUEST)
         if decoded is None:
             return None
-        read, body = decoded
-        items = _input_items(read.input)
-        if items is None:
-            return None
-        offered = [tool for raw in read.tools or () for tool in flat_tools(decode_or_text(raw))]
-        if b'"additional_tools"' in body:
-            offered += [tool for raw in items for tool in _added_tools(raw)]
-        tools = tuple(tool["name"] for tool in offered if isinstance(tool.get("name"), str))
+        read = decoded.read
+        items = read.input if isinstance(read.input, list) else []
+        # The newest models get their tools as an item of the conversation.
+        added = [item.tools for item in items if item.type == "additional_tools"]
+        offered = [tool for given in (read.tools, *added) for tool in _flat_tools(given)]
+        tools = tuple(tool.name for tool in offered if isinstance(tool.name, str))
         client = client_info(headers, tools)
         is_compact = route.path.partition("?")[0].endswith("/compact")
         unsupported = [name for name in _AT_PROVIDER if getattr(read, name)]
-        unsupported += ["background"] if read.background else []
-        return ModelCall(
+        unsupported += ["item_reference"] if any(item.type == "item_reference" for item in items) else []
+        dropped = ("store",) if read.store else ()
+        call = ModelCall(
             dialect=self,
             path=route.path,
             agent=agent,
@@ -164,16 +135,31 @@ class ResponsesDialect(Dialect):
             role=Role.COMPACTION if is_compact else client.role,
             model=read.model,
             stream=bool(read.stream),
-            messages=items,
-            body=body,
+            body=with_members(decoded.body, store=False) if dropped else decoded.body,
+            altered=bool(dropped),
             tools=tools,
-            server_tools=responses_server_tools(offered, items),
+            speed=openai.tier(read.service_tier),
             unsupported=tuple(unsupported),
+            dropped=dropped,
         )
+        server_tools = [responses_server_tool(tool.type, tool.environment) for tool in offered]
+        if not decoded.is_plain and fetches_content(call.messages):
+            server_tools.append(FROM_URL)
+        if not any(server_tools):
+            return call
+        return msgspec.structs.replace(call, server_tools=unique(filter(None, server_tools)))
+
+    def conversation_items(self, conversation: Raw) -> list[Raw]:
+        """The items of an input, which may be a text."""
+        items = super().conversation_items(conversation)
+        text = decode_or_text(conversation) if items == [conversation] else None
+        if not isinstance(text, str):
+            return items
+        return [Raw(msgspec.json.encode({"type": "message", "role": "user", "content": text}))]
 
     def system_text(self, call: ModelCall) -> str:
         """The instructions, and the system's and the developer's messages."""
-        given = call.fields().get("instructions")
+        given = call.fields.get("instructions")
         texts = [] if given is None else [decode_or_text(given)]
         items = [decode_or_text(raw) for raw in call.messages]
         texts += [self.item_text(item) for item in items if self.is_instruction(item)]
@@ -205,16 +191,16 @@ class ResponsesDialect(Dialect):
 
     def message_items(self, message: Any) -> list[Any]:
         """The items of its output."""
-        return list(message.get("output") or ())
+        return dicts_in(message.get("output"))
 
     def is_from_model(self, item: Any) -> bool:
         """Whether it is the assistant's message, a call or a thought."""
-        return isinstance(item, dict) and (item.get("role") == "assistant" or item.get("type") in _MODEL_ITEMS)
+        return isinstance(item, dict) and (item.get("role") == "assistant" or str(item.get("type")) in _MODEL_ITEMS)
 
     def is_instruction(self, item: Any) -> bool:
         """Whether it is the system's or the developer's, or brings tools."""
         return isinstance(item, dict) and (
-            item.get("role") in openai.INSTRUCTION_ROLES or item.get("type") == "additional_tools"
+            str(item.get("role")) in openai.INSTRUCTION_ROLES or item.get("type") == "additional_tools"
         )
 
     def comparable_item(self, item: Any) -> Any:
@@ -227,58 +213,37 @@ class ResponsesDialect(Dialect):
 
     def text_path(self, event: SseEvent) -> TextPath | None:
         """Where a delta has its text."""
-        plain = event.get("type") in _TEXT_DELTAS and isinstance(event.get("delta"), str)
+        plain = str(event.get("type")) in TEXT_DELTAS and isinstance(event.get("delta"), str)
         return ("delta",) if plain and isinstance(event.get("sequence_number"), int) else None
 
     def event_reader(self, usage: UsageAccumulator) -> EventReader:
         """Reads events up to response.completed, or whatever else ends a response."""
-        return _ResponsesEventReader(usage)
+        return ResponsesEventReader(usage)
 
     def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
         """Read a response, or a compaction."""
-        try:
-            response = _BODY.decode(body)
-        except DECODE_ERRORS:
-            return False
-        if response.output is None or response.status in {"failed", "cancelled"}:
-            return False
-        _report(usage, response, sum(item.is_search for item in response.output), final=True)
-        return True
+        return read_response(body, usage)
 
     def is_message(self, body: Any) -> bool:
         """Whether it has an output, and did not fail."""
-        return (
-            isinstance(body, dict)
-            and isinstance(body.get("output"), list)
-            and body.get("status") not in {"failed", "cancelled"}
-        )
+        return is_response(body)
 
     def is_complete(self, events: Sequence[Any]) -> bool:
         """Whether the stream ends with the whole response."""
-        kinds = [event.get("type") if isinstance(event, dict) else None for event in events]
-        return bool(kinds) and kinds[-1] in _ENDS and None not in kinds and _FAILURES.isdisjoint(kinds)
+        return is_complete(list(events))
 
     def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
-        """The response that the last event has; its items are those of the events before where it has none."""
-        response: dict[str, Any] = {}
-        items: list[Any] = []
-        for event in events:
-            if isinstance(event.get("response"), dict):
-                response = event["response"]
-            if event.get("type") == "response.output_item.done":
-                items.append(event.get("item"))
-        return {**response, "output": response.get("output") or items} if response else {}
+        """The response that the last event has."""
+        return message_from_events(events)
 
     def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
         """The events that stream a response."""
-        for number, event in enumerate(_events(message, piece_length)):
-            yield {"type": event["type"], "sequence_number": number, **event}
+        return events_from_message(message, piece_length)
 
     def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
         """A scripted response."""
         output = list(_output_items(scripted)) if scripted.content is None else scripted.content
         reason = scripted.stop_reason
-        tokens = scripted.tokens
         return {
             "id": f"resp_script_{scripted.number:06}",
             "object": "response",
@@ -291,16 +256,7 @@ class ResponsesDialect(Dialect):
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "tools": [],
-            "usage": {
-                "input_tokens": tokens.total - tokens.output,
-                "input_tokens_details": {
-                    "cached_tokens": tokens.cache_read,
-                    "cache_write_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
-                },
-                "output_tokens": tokens.output,
-                "output_tokens_details": {"reasoning_tokens": tokens.reasoning},
-                "total_tokens": tokens.total,
-            },
+            "usage": openai.scripted_usage(scripted.tokens, USAGE),
         }
 
     def encode_event(self, event: SseEvent | str) -> bytes:
@@ -331,88 +287,18 @@ class ResponsesDialect(Dialect):
         """Codex gives up at once on this status alone, whatever its configuration."""
         return 400
 
-    def final_error_status(self, status: int) -> int:  # noqa: ARG002 - one for all
+    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:  # noqa: ARG002 - one for all
         """Likewise: it tries again after 401, 403 and 404 as well."""
         return 400
 
 
-class _ResponsesEventReader(EventReader):
-    def __init__(self, usage: UsageAccumulator) -> None:
-        super().__init__(usage)
-        self._searches = 0
-        self._has_deltas = False
-
-    def read(self, payload: bytes) -> None:
-        try:
-            event = _EVENT.decode(payload)
-        except DECODE_ERRORS:
-            self._usage.add_delivered(len(payload))
-            return
-        kind = event.type or ""
-        if kind in _TEXT_DELTAS and isinstance(event.delta, str):
-            self._has_deltas = True
-            self._usage.add_delivered(max(1, text_bytes(event.delta)))
-        elif kind == "response.output_item.done":
-            # Its text has been counted, unless the server sends no deltas.
-            if not self._has_deltas:
-                self._usage.add_delivered(len(payload))
-            self._has_deltas = False
-            self._searches += event.item is not None and event.item.is_search
-        elif kind in _ENDS or kind in _FAILURES:
-            if event.response is not None:
-                _report(self._usage, event.response, self._searches, final=True)
-            if kind in _ENDS:
-                self.finished = True
-            else:
-                failed = event.error or (event.response and event.response.error)
-                self.error = (failed or _ResponsesError(code=event.code, message=event.message)).text
-        elif event.response is not None and event.response.model:
-            self._usage.model = event.response.model
-
-
-def _report(usage: UsageAccumulator, response: _ResponseObject, searches: int, *, final: bool) -> None:
-    if response.model:
-        usage.model = response.model
-    reported = response.usage
-    if reported is None or reported.input_tokens is None:
-        return
-    tokens = openai.make_tokens(
-        reported.input_tokens,
-        reported.output_tokens or 0,
-        reported.total_tokens,
-        reported.input_tokens_details,
-        reported.output_tokens_details,
-    )
-    tier = openai.tier(response.service_tier)
-    usage.report((Usage(model=usage.model, tokens=tokens, web_searches=searches, speed=tier),), final=final)
-
-
-def _input_items(given: Raw) -> list[Raw] | None:
-    """The items of an input, which may be a text; None when it is neither."""
-    try:
-        return _ITEMS.decode(given)
-    except DECODE_ERRORS:
-        text = decode_or_text(given)
-    if not isinstance(text, str):
-        return None
-    return [Raw(msgspec.json.encode({"type": "message", "role": "user", "content": text}))]
-
-
-def flat_tools(tool: Any) -> Iterator[dict[str, Any]]:
-    """A tool, or those of a namespace."""
-    if isinstance(tool, dict) and tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
-        for inner in tool["tools"]:
-            yield from flat_tools(inner)
-    else:
-        yield tool if isinstance(tool, dict) else {"type": tool}
-
-
-def _added_tools(raw: Raw) -> Iterator[dict[str, Any]]:
-    """The tools that an item of the conversation brings: so the newest models get them."""
-    item = decode_or_text(raw) if b'"additional_tools"' in bytes(raw) else None
-    if isinstance(item, dict) and item.get("type") == "additional_tools" and isinstance(item.get("tools"), list):
-        for tool in item["tools"]:
-            yield from flat_tools(tool)
+def _flat_tools(tools: list[_ResponsesTool] | None) -> Iterator[_ResponsesTool]:
+    """The tools, and those of namespaces."""
+    for tool in tools or ():
+        if tool.type == "namespace" and tool.tools is not None:
+            yield from _flat_tools(tool.tools)
+        else:
+            yield tool
 
 
 def _output_items(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:
@@ -436,41 +322,3 @@ def _call_item(tool: ScriptedTool) -> dict[str, Any]:
         text = msgspec.json.encode(tool.arguments).decode()
         call = {"type": "function_call", "id": f"fc_{number}", "arguments": text}
     return {**call, "call_id": f"call_{number}", "name": tool.name, "status": "completed"}
-
-
-def _events(response: Any, piece_length: int) -> Iterator[SseEvent]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
-    yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
-    for index, item in enumerate(response.get("output") or ()):
-        place = {"output_index": index, "item_id": item.get("id")}
-        yield {"type": "response.output_item.added", "output_index": index, "item": _begun_item(item)}
-        yield from ({**event, **place} for event in _item_events(item, piece_length))
-        yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": f"response.{response.get('status') or 'completed'}", "response": response}
-
-
-def _begun_item(item: dict[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {name: [] for name in ("content", "summary") if isinstance(item.get(name), list)}
-    empty |= {name: "" for name in ("arguments", "input") if isinstance(item.get(name), str)}
-    return {**item, **empty, **({"status": "in_progress"} if "status" in item else {})}
-
-
-def _item_events(item: dict[str, Any], piece_length: int) -> Iterator[SseEvent]:
-    for kind, member, name in (
-        ("response.function_call_arguments", "arguments", "arguments"),
-        ("response.custom_tool_call_input", "input", "input"),
-    ):
-        if isinstance(text := item.get(member), str):
-            yield from ({"type": f"{kind}.delta", "delta": piece} for piece in pieces(text, piece_length))
-            yield {"type": f"{kind}.done", name: text}
-    for kind, part_kind, member, index_name in (
-        ("response.output_text", "response.content_part", "content", "content_index"),
-        ("response.reasoning_summary_text", "response.reasoning_summary_part", "summary", "summary_index"),
-    ):
-        for index, part in enumerate(item.get(member) or ()):
-            text, place = part.get("text") or "", {index_name: index}
-            yield {"type": f"{part_kind}.added", "part": {**part, "text": ""}, **place}
-            yield from ({"type": f"{kind}.delta", "delta": piece, **place} for piece in pieces(text, piece_length))
-            yield {"type": f"{kind}.done", "text": text, **place}
-            yield {"type": f"{part_kind}.done", "part": part, **place}

@@ -42,6 +42,7 @@ class HttpResponseWriter:
         self._chunked = chunked
         self._can_chunk = chunked
         self._keep_alive = keep_alive
+        self._head = b""
 
     def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Send the head. Without a `content-length` the body may be of any length."""
@@ -59,21 +60,21 @@ class HttpResponseWriter:
                 self._keep_alive = False
         if not self._keep_alive:
             sent["connection"] = "close"
-        self._connection.transport.write(response_head(status, sent))
+        # Sent with the first of the body where that is there at once: each send wakes the client.
+        self._head = response_head(status, sent)
+        self._connection.loop.call_soon(self._send, b"")
 
     async def write(self, data: bytes) -> None:
         """Send some of the body; waits while the client does not read what was sent before."""
         if not data or not self._with_body:
             return
-        transport = self._connection.transport
-        transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        self._send(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
         if self._connection.write_paused is not None:
             await self._connection.write_paused
 
     def end(self) -> None:
         """The response is complete."""
-        if self._chunked:
-            self._connection.transport.write(b"0\r\n\r\n")
+        self._send(b"0\r\n\r\n" if self._chunked else b"")
         if not self._keep_alive:
             self._connection.transport.close()
 
@@ -81,11 +82,12 @@ class HttpResponseWriter:
         """Send a whole response."""
         self.start(status, {**headers, "content-length": str(len(body))})
         if body and self._with_body:
-            self._connection.transport.write(body)
+            self._send(body)
         self.end()
 
     def abort(self, *, reset: bool) -> None:
         """End the connection without the rest of the response."""
+        self._send(b"")
         transport = self._connection.transport
         if not reset:
             transport.close()
@@ -94,6 +96,11 @@ class HttpResponseWriter:
         with suppress(OSError):  # a unix socket has no reset; it is closed
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()
+
+    def _send(self, data: bytes) -> None:
+        head, self._head = self._head, b""
+        if head or data:
+            self._connection.transport.write(head + data if head else data)
 
 
 Handler = Callable[[HttpRequest, HttpResponseWriter], Coroutine[Any, Any, None]]
@@ -185,7 +192,7 @@ class _ServerConnection(SharedBufferProtocol):
         self.task: asyncio.Task[None] | None = None
         self.idle_since = 0.0
         self._server = server
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._pending: deque[tuple[HttpRequest, HttpResponseWriter]] = deque()
         self._body: bytes | bytearray = b""
@@ -196,7 +203,7 @@ class _ServerConnection(SharedBufferProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.idle_since = self._loop.time()
+        self.idle_since = self.loop.time()
         self._server.connection_opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
@@ -221,7 +228,7 @@ class _ServerConnection(SharedBufferProtocol):
 
     def pause_writing(self) -> None:
         if self.write_paused is None:
-            self.write_paused = self._loop.create_future()
+            self.write_paused = self.loop.create_future()
 
     def resume_writing(self) -> None:
         if self.write_paused is not None:
@@ -312,12 +319,12 @@ class _ServerConnection(SharedBufferProtocol):
 
     def _serve(self, request: HttpRequest, response: HttpResponseWriter) -> None:
         self._request_bytes = len(request.body)
-        self.task = self._loop.create_task(self._server.handler(request, response))
+        self.task = self.loop.create_task(self._server.handler(request, response))
         self.task.add_done_callback(self._on_handler_done)
 
     def _on_handler_done(self, task: asyncio.Task[None]) -> None:
         self.task = None
-        self.idle_since = self._loop.time()
+        self.idle_since = self.loop.time()
         self.release_request()
         if task.cancelled():
             self.transport.abort()  # the response is incomplete, and the client may wait for the rest for ever
@@ -345,7 +352,7 @@ class _ServerConnection(SharedBufferProtocol):
         self.transport.write(response_head(status, {"content-length": "0", "connection": "close"}))
         self.transport.write_eof()
         # Closing while the client still sends would reset the connection before it has read the response.
-        self._loop.call_later(_LINGER_SECONDS, self.transport.abort)
+        self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
 
 def _connection_limit() -> int:
