@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import proctor
-from optional_agents import program_run, script
 from proctor.agents.program_agent import ProgramReader, ProgramReport
 from proctor.agents.python_agent import PythonAgent, describe_installation, holds_proctor
-from proctor.core.agent import AgentRequest, ProgressCallback
+from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.errors import InfrastructureError
+from program_lab import program_run, script
 
 
 @pytest.fixture(scope="module")
@@ -63,17 +63,27 @@ print(toy_program.__file__, sys.argv[1:], task, libraries, sys.prefix)
 
 @pytest.mark.parametrize("libraries", ["", "/opt/own/lib"])
 async def test_its_parts_are_mounted_and_put_together(libraries: str, command: Path, tmp_path: Path) -> None:
-    async with program_run(Toy, script({"text": "unused"}), tmp_path, program=command) as run:
-        run.environment.variables |= {"PYTHONPATH": "/workspace", "PYTHONHOME": "/nowhere"}
-        run.environment.variables |= {"LD_LIBRARY_PATH": libraries} if libraries else {}
-        (run.workspace / "PYTHONIC").touch()  # files are no patterns of variables
-        (run.workspace / "toy_program.py").write_text("raise SystemExit('taken from the repository')")
+    variables = {"PYTHONPATH": "/workspace", "PYTHONHOME": "/nowhere"}
+    variables |= {"LD_LIBRARY_PATH": libraries} if libraries else {}
+    # Files are no patterns of variables.
+    files = {"PYTHONIC": "", "toy_program.py": "raise SystemExit('taken from the repository')"}
+    model = script({"text": "unused"})
+    async with program_run(Toy, model, tmp_path, program=command, files=files, variables=variables) as run:
         outcome = await run.work("m")
         seen = [f"LD_LIBRARY_PATH={libraries}"] if libraries else []
         assert outcome.final_text == (
             f"/proctor/toy/toy_program.py ['--model', 'm'] Make a file out.txt. {seen} /proctor/toy-python"
         ), outcome
         assert run.agent.versions() == {"toy": "1.5"}
+
+
+def test_a_release_whose_internals_are_not_known_is_refused(command: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Toy(AgentSetup(program=str(command)))
+    monkeypatch.setattr(Toy, "known_release", "1")
+    assert agent.versions() == {"toy": "1.5"}
+    monkeypatch.setattr(Toy, "known_release", "1.4")
+    with pytest.raises(InfrastructureError, match=r"this is Toy 1\.5, and only 1\.4 can be kept"):
+        agent.versions()
 
 
 def test_a_command_without_its_python_is_refused(command: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A child is the real thing: the same code, its own process, environment, files an
 Python takes to import everything is not spent again for every command of a test.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -13,17 +14,30 @@ import tempfile
 from typing import Any
 
 for name in (
+    "proctor.benchmarks.commit0.source",
+    "proctor.benchmarks.re_bench.source",
+    "proctor.benchmarks.setupbench",
     "proctor.benchmarks.suites.benchmark",
-    "proctor.cli.bench.progress",
+    "proctor.benchmarks.swe.sources",
+    "proctor.benchmarks.terminal_bench",
+    "proctor.benchmarks.x07.format",
+    "proctor.benchmarks.x07.instance",
     "proctor.cli.bench",
+    "proctor.cli.bench.grading",
+    "proctor.cli.bench.progress",
     "proctor.cli.dispatch",
+    "proctor.cli.sandbox",
     "proctor.environments.local",
     "proctor.gateway.app",
     "proctor.gateway.upstream",
     "proctor.cli.bench.session",
+    "proctor.runner.evaluate",
     "psutil",
 ):
     importlib.import_module(name)
+# What has been imported is no garbage: a child that looked through it would copy all of it, and again when it ends.
+gc.collect()
+gc.freeze()
 
 
 def become(asked: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ TURNS = int(os.environ["PROCTOR_MAX_TURNS"])
 def say(messages: list[dict[str, str]], *, stream: bool) -> str:
     url = urlsplit(os.environ["ANTHROPIC_BASE_URL"])
     body = {"model": os.environ["PROCTOR_MODEL"], "max_tokens": 10, "messages": messages, "stream": stream}
-    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
+    connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=600)
     try:
         connection.request(
             "POST",

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from proctor.agents.outcomes import read_outcome
 from proctor.core.agent import Agent
 from proctor.core.errors import UsageError, plugin_error
+from proctor.core.suggestions import suggest
 
 __all__ = ["agent_class", "agent_names", "read_outcome"]
 
@@ -28,7 +29,9 @@ def agent_class(name: str) -> type[Agent]:
     """
     point = _installed().get(name)
     if point is None:
-        raise UsageError(f"there is no agent {name!r}", fix=f"choose one of {', '.join(agent_names()) or 'none'}")
+        names = agent_names()
+        fix = suggest(name, names, f"choose one of {', '.join(names) or 'none'}")
+        raise UsageError(f"there is no agent {name!r}", fix=fix)
     try:
         found = point.load()
     except Exception as error:

@@ -9,13 +9,13 @@ from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
 from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import find_aider, resolve_program
 from proctor.core.result import Tokens
 
-REMEDY: Final = "pipx install aider-chat, or set AIDER_BIN"
+REMEDY: Final = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
 # Nothing switches off its configuration files, among them the `.env` of the task's repository, which outweighs all
 # variables. It leaves its caches in the workspace, and reports nothing that a program could read.
 _LAUNCHER: Final = r"""
@@ -96,8 +96,10 @@ class Aider(PythonAgent):
     title = "aider"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    efforts = EFFORTS
     scripted_model = "gpt-5.5"
     distribution = "aider-chat"
+    known_release = "0.86"
     launcher = _LAUNCHER
     foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
     reserved_variables = frozenset(
@@ -128,7 +130,9 @@ class Aider(PythonAgent):
     def program_arguments(self, request: AgentRequest) -> list[str]:
         """One model for everything; no questions, no commits, nothing from the net."""
         model = litellm_model(self._dialect(request), request.model)
-        return ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
+        words = ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
+        effort = self._setup.agent_options.effort
+        return words if effort is None else [*words, "--reasoning-effort", effort]
 
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of what the launcher prints."""

@@ -106,6 +106,7 @@ class ClaudeCode(Agent):
 
     name = "claude_code"
     dialects = ("messages",)
+    efforts = ("low", "medium", "high", "xhigh", "max")
 
     def __init__(
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
@@ -276,6 +277,8 @@ def command_line(request: AgentRequest, options: AgentOptions) -> list[str]:
     # With "=": a prompt may begin with a dash.
     if options.system_prompt is not None:
         words.append(f"--system-prompt={sanitize_argument(options.system_prompt)}")
+    if options.effort is not None:
+        words.append(f"--effort={options.effort}")
     if options.append_system_prompt is not None:
         words.append(f"--append-system-prompt={sanitize_argument(options.append_system_prompt)}")
     return words

@@ -7,11 +7,11 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_codex, native_program, resolve_program
+from proctor.core.programs import find_codex
 from proctor.core.result import Tokens
 
 REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
@@ -29,6 +29,7 @@ class Codex(ProgramAgent):
     title = "Codex"
     remedy = REMEDY
     dialects = ("responses",)
+    efforts = EFFORTS
     scripted_model = "gpt-5.5"
     foreign_variables = ("CODEX_*", "OPENAI_*")
     reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
@@ -41,10 +42,7 @@ class Codex(ProgramAgent):
 
     def find_program(self) -> MountedProgram:
         """The native program, and the folder of its package where it has one: it brings programs of its own."""
-        found = resolve_program(self._setup.program, find_codex, missing="Codex is not installed here", fix=REMEDY)
-        native = native_program(found, _NATIVE)
-        if native is None:
-            raise InfrastructureError("there is no native Codex beside this launcher", where=found, fix=REMEDY)
+        native = self.find_native(find_codex, _NATIVE)
         is_packaged = native.parent.name == "bin" and "vendor" in native.parts
         return MountedProgram(path=native, root=native.parent.parent if is_packaged else native)
 
@@ -59,10 +57,14 @@ class Codex(ProgramAgent):
         }
         if request.model is not None:
             lines["model"] = request.model
+        if options.effort is not None:
+            lines["model_reasoning_effort"] = options.effort
         if options.append_system_prompt is not None:
             lines["developer_instructions"] = options.append_system_prompt
         sections: dict[str, dict[str, Any]] = {
             "analytics": {"enabled": False},
+            # It has no switch for those of the repository alone.
+            "skills": {"include_instructions": False},
             f"model_providers.{_PROVIDER}": {
                 "name": _PROVIDER,
                 "base_url": f"{url}/v1",

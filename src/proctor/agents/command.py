@@ -12,6 +12,7 @@ import msgspec
 from proctor.agents.outcomes import CauseAndDetail, write_outcome
 from proctor.agents.supervisor import ProcessExit, Supervisor
 from proctor.core.agent import (
+    EFFORTS,
     KEY_PLACEHOLDER,
     PROGRAM_VERSION_KEY,
     Agent,
@@ -70,6 +71,7 @@ class CommandAgent(Agent):
     name = "command"
     needs_sandbox = False
     needs_model = False
+    efforts = EFFORTS
     keeps_program = True
 
     def __init__(self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0) -> None:
@@ -151,6 +153,7 @@ class CommandAgent(Agent):
         described = {
             "PROCTOR_AGENT": None if self._setup.program is None else self._program_path(),
             "PROCTOR_ALLOWED_TOOLS": ",".join(options.allowed_tools) or None,
+            "PROCTOR_EFFORT": options.effort,
             "PROCTOR_APPEND_SYSTEM_PROMPT": options.append_system_prompt,
             "PROCTOR_MAX_TURNS": str(request.max_turns),
             "PROCTOR_MODEL": request.model,

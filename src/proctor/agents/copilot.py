@@ -13,12 +13,12 @@ import msgspec
 from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_copilot, first_line, native_program, resolve_program
+from proctor.core.programs import find_copilot, first_line
 
 REMEDY: Final = "npm install -g @github/copilot, or set COPILOT_BIN"
 # Where npm puts the program of each platform, seen from a folder above the launcher.
@@ -42,6 +42,7 @@ class Copilot(ProgramAgent):
     title = "Copilot CLI"
     remedy = REMEDY
     dialects = ("chat", "responses", "messages")
+    efforts = EFFORTS
     scripted_model = "gpt-5.5"
     foreign_variables = ("COPILOT_*", "GH_*", "GITHUB_*", "OTEL_*", "USE_*GREP*", "TGREP_*")
     reserved_variables = frozenset(
@@ -68,12 +69,7 @@ class Copilot(ProgramAgent):
 
     def find_program(self) -> MountedProgram:
         """The native program, and its package as it has unpacked it: otherwise it would do so in each environment."""
-        found = resolve_program(
-            self._setup.program, find_copilot, missing="Copilot CLI is not installed here", fix=REMEDY
-        )
-        native = native_program(found, _NATIVE)
-        if native is None:
-            raise InfrastructureError("there is no native Copilot CLI beside this launcher", where=found, fix=REMEDY)
+        native = self.find_native(find_copilot, _NATIVE)
         return MountedProgram(path=native, root=native, companions={_PACKAGE: _unpacked(native)})
 
     def versions(self) -> dict[str, str]:
@@ -116,6 +112,8 @@ class Copilot(ProgramAgent):
         options = self._setup.agent_options
         words = ["--output-format", "json", "--yolo", "--no-ask-user", "--no-color", "--log-level", "none"]
         words += ["--disable-builtin-mcps", "--no-custom-instructions", "--no-bash-env"]
+        if options.effort is not None:
+            words += ["--reasoning-effort", options.effort]
         if options.allowed_tools:
             words.append(f"--available-tools={','.join(options.allowed_tools)}")
         if options.append_system_prompt is not None:

@@ -1,7 +1,6 @@
 """Kimi Code, run once per task without a terminal."""
 
 import json
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
-from proctor.agents.program_agent import MountedProgram, ProgramReader
+from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
@@ -17,7 +16,6 @@ from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_kimi
 
 REMEDY: Final = "npm install -g @moonshot-ai/kimi-code with Node 22.19 or newer, or set KIMI_BIN and NODE_BIN"
-_PROMPT_FROM_INPUT: Final = Path(__file__).parent / "inside" / "prompt_from_input.cjs"
 # By dialect: the type of the provider, and what is behind the gateway's address.
 _PROVIDERS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
 # It must be told one. Its conversations are compacted before they are as long.
@@ -33,6 +31,7 @@ class Kimi(NodeAgent):
     title = "Kimi Code"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    efforts = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
     scripted_model = "kimi-k2.5"
     foreign_variables = ("KIMI_*", "MOONSHOT_*", "OPENAI_*", "ANTHROPIC_*", "OTEL_*")
     reserved_variables = frozenset(
@@ -45,18 +44,13 @@ class Kimi(NodeAgent):
     folders = {"KIMI_CODE_HOME": "kimi"}  # noqa: RUF012 - a constant of the class
     own_folder = "KIMI_CODE_HOME"
     node_version = (22, 19)
+    prompt_option = "--prompt"
     # It looks for files of instructions by reading them.
     hidden_folders = (".kimi-code", ".kimi", ".agents", ".mcp.json", "AGENTS.md", "agents.md")
 
     def find_launcher(self) -> ProgramLocation | None:
         """From KIMI_BIN, PATH, or npm's global packages."""
         return find_kimi()
-
-    def find_program(self) -> MountedProgram:
-        """Node, the package, and what gives it its prompt."""
-        program = super().find_program()
-        companions = {**program.companions, _PROMPT_FROM_INPUT.name: _PROMPT_FROM_INPUT}
-        return msgspec.structs.replace(program, companions=companions)
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
         """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
@@ -69,6 +63,8 @@ class Kimi(NodeAgent):
             # The gateway retries, and its refusals are final.
             "loop_control": {"max_attempts_per_step": 1},
         }
+        if self._setup.agent_options.effort is not None:
+            sections["thinking"] = {"enabled": True, "effort": self._setup.agent_options.effort}
         lines = ['default_model = "run"', "telemetry = false"]
         for title, members in sections.items():
             # Texts and numbers are those of JSON.
@@ -85,11 +81,6 @@ class Kimi(NodeAgent):
             "KIMI_DISABLE_TELEMETRY": "1",
             "KIMI_CODE_NO_AUTO_UPDATE": "1",
         }
-
-    def arguments(self, request: AgentRequest) -> list[str]:
-        """The script, which is given its prompt by the module in front of it."""
-        place = self.companion_path(self.find_program(), _PROMPT_FROM_INPUT.name)
-        return ["--require", place, *super().arguments(request)]
 
     def script_arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see NodeAgent
         """One prompt; without a terminal it asks nothing. The environment is the fence."""

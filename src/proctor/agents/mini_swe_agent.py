@@ -10,7 +10,7 @@ from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
 from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
@@ -33,7 +33,9 @@ own = builtin_config_dir / "mini.yaml"
 # The gateway limits and retries, and its refusals are final.
 settings = {"agent.step_limit": 0, "agent.cost_limit": 0}
 settings |= {"model.model_kwargs.max_retries": 0, "model.model_kwargs.num_retries": 0}
-prompts = json.loads((pathlib.Path(os.environ["MSWEA_GLOBAL_CONFIG_DIR"]) / "prompts.json").read_text("utf-8"))
+*prompts, effort = json.loads((pathlib.Path(os.environ["MSWEA_GLOBAL_CONFIG_DIR"]) / "run.json").read_text("utf-8"))
+if effort:
+    settings["model.model_kwargs.reasoning_effort"] = effort
 system, appended = ("{{ " + ascii(text) + " }}" if text else None for text in prompts)
 if system or appended:
     system = system or yaml.safe_load(own.read_text("utf-8"))["agent"]["system_template"]
@@ -83,6 +85,7 @@ class MiniSweAgent(PythonAgent):
     title = "mini-SWE-agent"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    efforts = EFFORTS
     scripted_model = "gpt-5.5"
     distribution = "mini-swe-agent"
     launcher = _LAUNCHER
@@ -93,6 +96,8 @@ class MiniSweAgent(PythonAgent):
             *("LITELLM_LOCAL_MODEL_COST_MAP", "MSWEA_CONFIGURED", "MSWEA_GLOBAL_CONFIG_DIR", "MSWEA_SILENT_STARTUP"),
         }
     )
+    # Interrupted, it exits and leaves its command behind.
+    grace_seconds = 0.0
     folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
@@ -106,9 +111,9 @@ class MiniSweAgent(PythonAgent):
         return resolve_program(self._setup.program, find_mini_swe_agent, missing=missing, fix=REMEDY)
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
-        """The prompts of the run, for the launcher."""
+        """The prompts and the effort of the run, for the launcher."""
         options = self._setup.agent_options
-        return {"mini/prompts.json": json.dumps([options.system_prompt, options.append_system_prompt])}
+        return {"mini/run.json": json.dumps([options.system_prompt, options.append_system_prompt, options.effort])}
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the model's provider; nothing is asked, downloaded or tried again."""

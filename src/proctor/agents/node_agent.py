@@ -1,7 +1,6 @@
 """The base of agents whose program is a script for Node, from an npm package.
 
-The program that environments are shown is Node itself, that of this machine; the package is beside it. A module that
-is loaded first hides the files with which the task's repository would configure the program.
+The program that environments are shown is Node itself, that of this machine; the package is beside it.
 """
 
 import json
@@ -10,31 +9,25 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar, Final
 
-from proctor.agents.program_agent import MountedProgram, ProgramAgent
+from proctor.agents.file_hiding import FileHidingAgent
+from proctor.agents.program_agent import MountedProgram, package_version
 from proctor.core.agent import AgentRequest
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import ProgramLocation, find_node, first_line, resolve_program
 
-_HIDING: Final = Path(__file__).parent / "inside" / "hide_project_files.cjs"
 _MODULES: Final = "node_modules"
 _NODE_SHEBANG: Final = re.compile(rb"#!.*\bnode\b")
 _NODE_REMEDY: Final = "install Node from nodejs.org, or set NODE_BIN"
 
 
-class NodeAgent(ProgramAgent):
+class NodeAgent(FileHidingAgent):
     """Works on a task in one run of a script.
 
     Attributes:
         node_version: the oldest Node that runs it.
-        hidden_folders: of the repository, by name: nothing in them can be read by the program itself.
-        hidden_files: of the repository, by name: the program does not find them by itself, and can read them.
-        own_folder: the variable that names the program's own folder, in which nothing is hidden.
     """
 
     node_version: ClassVar[tuple[int, int]]
-    hidden_folders: ClassVar[tuple[str, ...]] = ()
-    hidden_files: ClassVar[tuple[str, ...]] = ()
-    own_folder: ClassVar[str]
 
     @abstractmethod
     def find_launcher(self) -> ProgramLocation | None:
@@ -51,7 +44,7 @@ class NodeAgent(ProgramAgent):
         package = _package_of(script)
         if package is None:
             raise InfrastructureError(f"this is not {self.title} from its npm package", where=script, fix=self.remedy)
-        return MountedProgram(path=node, root=node, companions={_companion(package): package, _HIDING.name: _HIDING})
+        return MountedProgram(path=node, root=node, companions={_companion(package): package, **self.modules()})
 
     def versions(self) -> dict[str, str]:
         """The versions of the script and of Node, on this machine."""
@@ -65,23 +58,20 @@ class NodeAgent(ProgramAgent):
             raise InfrastructureError(
                 f"{self.title} needs Node {wanted} or newer, and this is {node}", where=program.path, fix=_NODE_REMEDY
             )
+        if (known := package_version(script)) is not None:
+            return {self.name: known, "node": node}
         try:
             return {self.name: first_line([program.path, script, "--version"]), "node": node}
         except OSError as error:
             raise InfrastructureError(f"{self.title} does not run: {error}", where=script) from error
 
     def arguments(self, request: AgentRequest) -> list[str]:
-        """The script, with the module that hides files in front of it."""
+        """The script, with the modules in front of it."""
         program, script = self.find_program(), self._script()
         name, package = next(iter(program.companions.items()))
         inside = f"{self.companion_path(program, name)}/{script.relative_to(package)}"
-        hiding = self.companion_path(program, _HIDING.name)
-        return ["--require", hiding, inside, *self.script_arguments(request)]
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
-        """What is hidden."""
-        hidden = {"folders": self.hidden_folders, "files": self.hidden_files, "own": self.own_folder}
-        return {"AGENT_HIDDEN": json.dumps(hidden)}
+        modules = [word for path in self.module_paths(program) for word in ("--require", path)]
+        return [*modules, inside, *self.script_arguments(request)]
 
     def _script(self) -> Path:
         missing = f"{self.title} is not installed here"

@@ -5,23 +5,16 @@ from typing import Any, Final
 
 import msgspec
 
+from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.agents.program_agent import ProgramReader
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import InfrastructureError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_opencode, native_program, resolve_program
+from proctor.core.programs import ProgramLocation, find_opencode
 from proctor.core.result import Tokens
 
 REMEDY: Final = "npm install -g opencode-ai, or set OPENCODE_BIN"
-# Where npm puts the program of each platform, seen from a folder above the launcher; `baseline` runs on any processor.
-_NATIVE: Final = (
-    "node_modules/opencode-linux-*-baseline/bin/opencode",
-    "node_modules/opencode-linux-*/bin/opencode",
-    "opencode-linux-*-baseline/bin/opencode",
-    "opencode-linux-*/bin/opencode",
-)
 _OWN_PROVIDER: Final = "proctor"
 _AGENT: Final = "build"
 # By dialect: the provider, of whose models the program knows the limits, and what is behind the gateway's address.
@@ -33,10 +26,8 @@ _PROVIDERS: Final = {
 }
 
 
-class OpenCode(ProgramAgent):
-    """OpenCode. Turns are limited by the gateway.
-
-    Plugins in the repository's ``.opencode`` are executed: it has no switch for them. After an error whose text has
+class OpenCode(BunAgent):
+    """OpenCode. Turns are limited by the gateway. After an error whose text has
     words such as `rate limit`, or numbers such as 500, it tries five more times within a minute, whatever the status.
     """
 
@@ -44,25 +35,33 @@ class OpenCode(ProgramAgent):
     title = "OpenCode"
     remedy = REMEDY
     dialects = ("chat", "responses", "messages", "gemini")
-    foreign_variables = ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OTEL_*")
-    reserved_variables = frozenset({"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_CONFIG_CONTENT"})
+    efforts = EFFORTS
+    preload_variable = "BUN_INSPECT_PRELOAD"
+    # `baseline` runs on any processor.
+    native_patterns = (
+        "node_modules/opencode-linux-*-baseline/bin/opencode",
+        "node_modules/opencode-linux-*/bin/opencode",
+        "opencode-linux-*-baseline/bin/opencode",
+        "opencode-linux-*/bin/opencode",
+    )
+    foreign_variables = ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OTEL_*", "BUN_*")
+    reserved_variables = frozenset(
+        {"BUN_INSPECT_PRELOAD", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_CONFIG_CONTENT"}
+    )
     folders = {  # noqa: RUF012 - a constant of the class
         "XDG_CONFIG_HOME": "config",
         "XDG_DATA_HOME": "data",
         "XDG_STATE_HOME": "state",
     }
+    own_folder = "XDG_CONFIG_HOME"
+    # It has switches for all that the repository configures but for the plugins in this folder.
+    hidden_folders = (".opencode",)
     # An interrupt does not end it.
     grace_seconds = 0.0
 
-    def find_program(self) -> MountedProgram:
-        """The native program, which is one file."""
-        found = resolve_program(
-            self._setup.program, find_opencode, missing="OpenCode is not installed here", fix=REMEDY
-        )
-        native = native_program(found, _NATIVE)
-        if native is None:
-            raise InfrastructureError("there is no native OpenCode beside this launcher", where=found, fix=REMEDY)
-        return MountedProgram(path=native, root=native)
+    def find_launcher(self) -> ProgramLocation | None:
+        """From OPENCODE_BIN, PATH, or npm's global packages."""
+        return find_opencode()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
         """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""
@@ -74,6 +73,9 @@ class OpenCode(ProgramAgent):
         }
         if name == _OWN_PROVIDER:
             provider["npm"] = "@ai-sdk/openai-compatible"
+            if options.effort is not None:
+                variants = {options.effort: {"reasoningEffort": options.effort}}
+                provider["models"] = {request.model: {"reasoning": True, "variants": variants}}
         config: dict[str, Any] = {
             "share": "disabled",
             "autoupdate": False,
@@ -91,18 +93,20 @@ class OpenCode(ProgramAgent):
             files["config/opencode/AGENTS.md"] = options.append_system_prompt
         return files
 
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """No traffic but to the gateway, and no configuration of the repository's."""
         switches = (
             *("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH"),
             *("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE"),
         )
-        return {f"OPENCODE_{name}": "1" for name in switches}
+        return {**super().variables(request, url), **{f"OPENCODE_{name}": "1" for name in switches}}
 
     def arguments(self, request: AgentRequest) -> list[str]:
         """One message; with a title, it does not ask the model for one."""
         model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
-        return ["run", "--format", "json", "--agent", _AGENT, "--title", "task", "--model", model]
+        words = ["run", "--format", "json", "--agent", _AGENT, "--title", "task", "--model", model]
+        effort = self._setup.agent_options.effort
+        return words if effort is None else [*words, "--variant", effort]
 
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of its JSON lines."""

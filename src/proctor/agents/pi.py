@@ -33,6 +33,7 @@ class Pi(NodeAgent):
     title = "pi"
     remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
     dialects = ("chat", "responses", "messages", "gemini")
+    efforts = ("off", "minimal", "low", "medium", "high", "xhigh")
     foreign_variables = ("PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*")
     reserved_variables = frozenset({"PI_CODING_AGENT_DIR", _KEY_VARIABLE})
     folders = {"PI_CODING_AGENT_DIR": "pi"}  # noqa: RUF012 - a constant of the class
@@ -53,7 +54,8 @@ class Pi(NodeAgent):
         name, path = _PROVIDERS[self._dialect(request)]
         provider: dict[str, Any] = {"baseUrl": url + path, "apiKey": _KEY_VARIABLE}
         if name == _OWN_PROVIDER:
-            provider |= {"api": "openai-completions", "models": [{"id": request.model}]}
+            model = {"id": request.model, "reasoning": options.effort is not None}
+            provider |= {"api": "openai-completions", "models": [model]}
         settings = {"retry": {"enabled": False, "provider": {"maxRetries": 0}}, "enableInstallTelemetry": False}
         files = {
             "pi/models.json": json.dumps({"providers": {name: provider}}),
@@ -75,8 +77,10 @@ class Pi(NodeAgent):
         words = ["--mode", "json", "--print", "--no-session"]
         words += ["--provider", _PROVIDERS[self._dialect(request)][0], "--model", request.model or ""]
         words += ["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]
-        tools = self._setup.agent_options.allowed_tools
-        return [*words, "--tools", ",".join(tools)] if tools else words
+        options = self._setup.agent_options
+        if options.effort is not None:
+            words += ["--thinking", options.effort]
+        return [*words, "--tools", ",".join(options.allowed_tools)] if options.allowed_tools else words
 
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of its JSON lines."""

@@ -6,7 +6,7 @@ reaches nothing but the gateway, whose address it gets in its configuration.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import first_line
+from proctor.core.programs import ProgramLocation, first_line, native_program, resolve_program
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, Member, ModelUsage
 
@@ -38,6 +38,7 @@ _FAULTS: Final = {
 # Arguments: the gateway's host, the patterns of variables that an image may not set, the names of our own, the
 # variables that name a folder below the program's own, as NAME=FOLDER, the number of files; the program; its arguments.
 # Shared libraries that are the program's own are in AGENT_LIBRARIES; it finds there what the variable for them was.
+# AGENT_PROBE has variables with which the program is tried first.
 _LAUNCH: Final = r"""
 set -f
 host=$1 foreign=$2 own=$3 folders=$4 files=$5 program=$6
@@ -68,7 +69,8 @@ export SHELL
 if [ "$AGENT_LIBRARIES" ]; then
   export AGENT_LIBRARIES="$LD_LIBRARY_PATH" LD_LIBRARY_PATH="$AGENT_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
-"$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
+env $AGENT_PROBE "$program" --version >/dev/null 2>&1 </dev/null || fault cannot_run
+unset AGENT_PROBE
 export NO_PROXY="${NO_PROXY:+$NO_PROXY,}$host" no_proxy="${no_proxy:+$no_proxy,}$host"
 printf '{"pid":%s}\n' "$$"
 exec "$program" "$@"
@@ -216,6 +218,22 @@ class ProgramAgent(Agent):
         ]
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
+    def find_native(self, find: Callable[[], ProgramLocation | None], patterns: Sequence[str]) -> Path:
+        """The native program, also where npm has put a launcher in front of it.
+
+        Raises:
+            InfrastructureError: there is none.
+        """
+        found = resolve_program(
+            self._setup.program, find, missing=f"{self.title} is not installed here", fix=self.remedy
+        )
+        native = native_program(found, patterns)
+        if native is None:
+            raise InfrastructureError(
+                f"there is no native {self.title} beside this launcher", where=found, fix=self.remedy
+            )
+        return native
+
     def executable(self, program: MountedProgram) -> str:
         """What is started in the environment: the program, or what runs it."""
         return str(program.path) if self._setup.in_place else program.path_in(self._target)
@@ -305,6 +323,22 @@ def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndD
     if process_exit.exit_code == 0:
         return Cause.AGENT_CRASHED, f"it exited without a result{suffix}"
     return Cause.AGENT_CRASHED, process_exit.summary + suffix
+
+
+def package_version(program: Path) -> str | None:
+    """The version of the npm package that a program is in, which takes no start of it; None: it is in no package."""
+    described = next((path for folder in program.parents if (path := folder / "package.json").is_file()), None)
+    if described is None or "node_modules" not in described.parts:
+        return None
+    try:
+        version = msgspec.json.decode(described.read_bytes(), type=_Package).version
+    except (OSError, msgspec.DecodeError):
+        return None
+    return version or None
+
+
+class _Package(Record):
+    version: str = ""
 
 
 def check_prompt(text: str) -> str:

@@ -76,10 +76,13 @@ class PythonAgent(ProgramAgent):
 
     Attributes:
         distribution: the name of its package.
+        known_release: the release whose internals the launcher replaces, to keep the repository from steering the
+            program; others are refused. None: it replaces none.
         launcher: Python code that runs the program; ``sys.argv`` is what `program_arguments` says.
     """
 
     distribution: ClassVar[str]
+    known_release: ClassVar[str | None] = None
     launcher: ClassVar[str]
 
     @abstractmethod
@@ -92,8 +95,7 @@ class PythonAgent(ProgramAgent):
 
     def find_program(self) -> MountedProgram:
         """The interpreter, its library, and the packages."""
-        script = self.find_script()
-        found = describe_installation(script, self.distribution)
+        found = self._installation()
         packages = Path(found.packages)
         if holds_proctor(packages):
             raise InfrastructureError(
@@ -115,7 +117,7 @@ class PythonAgent(ProgramAgent):
 
     def versions(self) -> dict[str, str]:
         """The version of the program's package."""
-        return {self.name: describe_installation(self.find_script(), self.distribution).version}
+        return {self.name: self._installation().version}
 
     def executable(self, program: MountedProgram) -> str:
         """The interpreter."""
@@ -135,6 +137,19 @@ class PythonAgent(ProgramAgent):
             folders.append(self.companion_path(program, "binary-packages"))
         words = ["-I", "-S", "-B", "-c", _LAUNCHER + self.launcher]
         return [*words, str(len(folders)), *folders, *self.program_arguments(request)]
+
+    def _installation(self) -> PythonInstallation:
+        script = self.find_script()
+        found = describe_installation(script, self.distribution)
+        release = self.known_release
+        if release is not None and not found.version.startswith(f"{release}."):
+            raise InfrastructureError(
+                f"this is {self.title} {found.version}, and only {release} can be kept from being steered by the "
+                "task's repository",
+                where=script,
+                fix=f"pipx install '{self.distribution}=={release}.*'",
+            )
+        return found
 
 
 def holds_proctor(folder: Path) -> bool:

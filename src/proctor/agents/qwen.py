@@ -21,6 +21,8 @@ REMEDY: Final = "npm install -g @qwen-code/qwen-code, or set QWEN_BIN"
 _LOGINS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
 # It reports a refused request as a success with this text.
 _ERROR: Final = "[API Error: "
+# Those that its setting for tools leaves.
+_ALWAYS_OFFERED: Final = frozenset({"agent", "skill", "tool_search", "send_message", "task_stop"})
 # Its files of instructions have any name that its settings say; there is none of this.
 _NO_FILE: Final = "no-such-file.md"
 
@@ -32,6 +34,7 @@ class Qwen(NodeAgent):
     title = "Qwen Code"
     remedy = REMEDY
     dialects = ("chat", "messages")
+    efforts = ("low", "medium", "high", "max")
     scripted_model = "gpt-5.5"
     foreign_variables = (
         "QWEN_*",
@@ -70,8 +73,11 @@ class Qwen(NodeAgent):
             # The gateway retries, and its refusals are final.
             "model": {"generationConfig": {"maxRetries": 0}},
         }
+        if self._setup.agent_options.effort is not None:
+            settings["model"]["generationConfig"]["reasoning"] = {"effort": self._setup.agent_options.effort}
         if self._setup.agent_options.allowed_tools:
-            settings["tools"] = {"core": list(self._setup.agent_options.allowed_tools)}
+            allowed = self._setup.agent_options.allowed_tools
+            settings["tools"] = {"core": list(allowed), "exclude": sorted(_ALWAYS_OFFERED - set(allowed))}
         return {"qwen/settings.json": json.dumps(settings)}
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:

@@ -11,6 +11,9 @@ const { syncBuiltinESMExports } = require("node:module");
 
 const hidden = JSON.parse(process.env.AGENT_HIDDEN);
 delete process.env.AGENT_HIDDEN;
+// With which Bun was told to load this: the commands that the program runs are not to.
+delete process.env.BUN_OPTIONS;
+delete process.env.BUN_INSPECT_PRELOAD;
 const workdirs = [process.cwd(), fs.realpathSync(process.cwd())];
 const own = [process.env[hidden.own], __dirname].map((folder) => [folder, fs.realpathSync(folder)]).flat();
 
