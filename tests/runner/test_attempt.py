@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,15 @@ from toy_benchmark import Toy
 from observations import config
 from proctor.agents.nop import Nop
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
+from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
 from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.results import Journal, RunStore
-from proctor.runner.attempt import AttemptRunner
-from proctor.runner.models import ModelAccess
-from proctor.runner.observer import RunObserver
+from proctor.runner.attempt import AttemptCallbacks, AttemptRunner, AttemptSpec
+from proctor.runner.resources import MachineResources, RunResources
 from proctor.runner.scratch import ScratchPool
-from proctor.runner.state import RunSession, Session
 from sessions import Toys, script
 
 
@@ -84,24 +82,18 @@ class Stubborn(Nop):
 
 
 def make_attempt(
-    toy: Toy, folder: Path, provider: LocalProvider, agent: Agent, observer: RunObserver, **changes: Any
+    toy: Toy,
+    folder: Path,
+    provider: LocalProvider,
+    agent: Agent,
+    progress: Callable[[str], None] = lambda _: None,
+    **changes: Any,
 ) -> AttemptRunner:
     (task,) = toy.tasks()
-    trial = Trial(task_id=task.id, number=1)
-    settings, store = config(**changes), RunStore(folder / "run")
-    run = RunSession(
-        shared=Session(toy, provider, ModelAccess(), settings),
-        config=settings,
-        store=store,
-        journal=Journal(store.journal),
-        tasks={task.id: task},
-        pending=[trial],
-        trial_states={},
-        observer=observer,
-        make_agent=lambda _: agent,
-        scratch=ScratchPool(folder / "scratch"),
-    )
-    return AttemptRunner(run, trial, 1, folder / "logs")
+    machine = MachineResources(toy, provider, {task.id: task}, GradeOptions(), grace_seconds=20)
+    resources = RunResources(machine, config(**changes), lambda _: agent, ScratchPool(folder / "scratch"))
+    callbacks = AttemptCallbacks(progress, model_responded=lambda _: None, stop_run=lambda *_: None)
+    return AttemptRunner(resources, AttemptSpec(Trial(task_id=task.id, number=1), 1, folder / "logs"), callbacks)
 
 
 @pytest.fixture
@@ -119,12 +111,11 @@ async def test_an_agent_that_breaks_while_it_is_stopped_leaves_no_traceback(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     running = asyncio.Event()
 
-    class Waiting(RunObserver):
-        def progress(self, trial: Trial, message: str) -> None:
-            if message == "waiting":
-                running.set()
+    def on_progress(message: str) -> None:
+        if message == "waiting":
+            running.set()
 
-    attempt = make_attempt(toy, tmp_path, provider, Stubborn(), Waiting())
+    attempt = make_attempt(toy, tmp_path, provider, Stubborn(), on_progress)
     making = asyncio.create_task(attempt.run())
     await running.wait()
     making.cancel()
@@ -139,11 +130,11 @@ async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(
     tmp_path: Path, provider: LocalProvider
 ) -> None:
     built = EnvironmentSpec(build=tmp_path)
-    attempt = make_attempt(Toy(1), tmp_path, provider, Nop(), RunObserver(), image="own")
+    attempt = make_attempt(Toy(1), tmp_path, provider, Nop(), image="own")
     spec = attempt._environment_spec(built)
     assert (spec.image, spec.build) == ("own", None)
-    assert make_attempt(Toy(1), tmp_path, provider, Nop(), RunObserver())._environment_spec(built).build == tmp_path
+    assert make_attempt(Toy(1), tmp_path, provider, Nop())._environment_spec(built).build == tmp_path
     on_top = Toy(1)
     on_top.builds_on_image = True
-    attempt = make_attempt(on_top, tmp_path, provider, Nop(), RunObserver(), image="own")
+    attempt = make_attempt(on_top, tmp_path, provider, Nop(), image="own")
     assert attempt._environment_spec(built).build == tmp_path

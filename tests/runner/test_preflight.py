@@ -5,7 +5,7 @@ from toy_benchmark import Toy
 from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
-from proctor.core.run import Machine
+from proctor.core.machine import Machine
 from proctor.core.task import Task
 from proctor.runner.preflight import check_runnable, environment_digest, missing_requirements
 

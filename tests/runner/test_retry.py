@@ -3,7 +3,14 @@
 import pytest
 
 from proctor.core.causes import Cause
-from proctor.runner.retry import DEFAULT_RETRY_SECONDS, is_retried, retry_delay, stops_run
+from proctor.runner.retry import (
+    DEFAULT_RETRY_SECONDS,
+    MAX_FREE_RETRIES,
+    FailureCount,
+    is_retried,
+    retry_delay,
+    stops_run,
+)
 
 
 @pytest.mark.parametrize(("failures", "least", "most"), [(1, 2, 3), (2, 4, 6), (4, 16, 24), (9, 120, 180)])
@@ -22,3 +29,12 @@ def test_only_what_no_later_task_can_escape_stops_a_run() -> None:
     assert stops_run(Cause.DISK_FULL)
     assert not stops_run(Cause.PROVIDER_ERROR)
     assert not stops_run(None)
+
+
+def test_a_lost_node_uses_up_no_retry_and_is_not_lost_for_ever() -> None:
+    count = FailureCount(retries=0)
+    assert [count.is_retried(Cause.NODE_LOST) for _ in range(MAX_FREE_RETRIES + 1)] == [True] * MAX_FREE_RETRIES + [
+        False
+    ]
+    assert count.failures == 0
+    assert not count.is_retried(Cause.PROVIDER_ERROR)

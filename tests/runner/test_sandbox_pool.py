@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.runner.sandbox_pool import SandboxPool
+from proctor.runner.sandbox_pool import SandboxPool, login_secrets
 
 TOKEN = "sk-ant-oat01-dummy-recognisable-0123456789"
 
@@ -69,7 +69,7 @@ async def test_a_damaged_home_is_made_again(tmp_path: Path) -> None:
 async def test_a_login_is_in_every_home_stays_there_and_is_known_as_a_secret(tmp_path: Path, login: Path) -> None:
     homes = SandboxPool(tmp_path / "h", preset="empty", auth_from=login)
     homes.check()
-    assert homes.secrets() == (TOKEN, f"{TOKEN}-r")
+    assert login_secrets(login) == (TOKEN, f"{TOKEN}-r")
     async with homes.acquire() as home:
         account = json.loads((config(home) / ".claude.json").read_text())
         assert account["oauthAccount"] == {"accountUuid": "0"}

@@ -15,9 +15,10 @@ from proctor.core.agent import AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.machine import Machine
 from proctor.core.record import from_json, to_json
 from proctor.core.request import RunRequest
-from proctor.core.run import Machine, RunConfig
+from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
 from proctor.results import list_runs

@@ -3,8 +3,9 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,7 @@ from proctor.gateway import (
     GatewaySessionSpec,
     Redactor,
 )
+from proctor.gateway.backend import RecordingGate
 from proctor.gateway.model_call import Role
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, SUBMISSION_FILES, AttemptRecord
 from proctor.runner.errors import (
@@ -45,7 +47,7 @@ from proctor.runner.errors import (
 )
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment
-from proctor.runner.state import RunSession
+from proctor.runner.resources import RunResources
 from proctor.workspaces import InvalidSubmission
 
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
@@ -62,14 +64,11 @@ _STATUS_CAUSES: Final = {
 _AGENTS_DOING: Final = (Cause.TOO_LARGE, Cause.UNREADABLE, Cause.RESOURCE_LIMIT)
 
 
-class AttemptRunner:
-    """Makes one attempt. What is known of it is filled in as it proceeds, so that an error does not lose it.
+@dataclass(frozen=True, slots=True)
+class AttemptSpec:
+    """An attempt to be made.
 
     Attributes:
-        files: what is to be stored of it, by path.
-
-    Args:
-        run: the run that it is a part of.
         trial: which trial it is an attempt at; `number`: which attempt, counted from 1.
         logs: where it keeps what it leaves behind.
         earlier_recordings: of attempts at the same trial that were cut short. The model's responses there are replayed
@@ -77,26 +76,58 @@ class AttemptRunner:
         spent_usd: what those attempts have cost; the cap on a trial's cost holds for all of them together.
     """
 
+    trial: Trial
+    number: int
+    logs: Path
+    earlier_recordings: tuple[Path, ...] = ()
+    spent_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCallbacks:
+    """What an attempt reports while it is made.
+
+    Attributes:
+        progress: what is being done now.
+        model_responded: the model has responded to the agent.
+        stop_run: no later trial can fare better: the cause, and in words.
+    """
+
+    progress: Callable[[str], None]
+    model_responded: Callable[[ExchangeFinished], None]
+    stop_run: Callable[[Cause, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutput:
+    """An attempt that has ended; `files` are to be stored among its logs, by name."""
+
+    record: AttemptRecord
+    files: dict[str, bytes]
+
+
+class AttemptRunner:
+    """Makes one attempt. What is known of it is filled in as it proceeds, so that an error does not lose it.
+
+    With a `gate`, its recording is copied there, and the model is asked nothing of which the copy has no mark.
+    """
+
     def __init__(
         self,
-        run: RunSession,
-        trial: Trial,
-        number: int,
-        logs: Path,
-        *,
-        earlier_recordings: tuple[Path, ...] = (),
-        spent_usd: float = 0.0,
+        resources: RunResources,
+        spec: AttemptSpec,
+        callbacks: AttemptCallbacks,
+        gate: RecordingGate | None = None,
     ) -> None:
-        self._run = run
-        self._benchmark = run.shared.benchmark
-        self._task = run.tasks[trial.task_id]
-        self._trial = trial
-        self.number = number
-        self.logs = logs
-        self.files: dict[Path, bytes] = {}
-        self._earlier_recordings = earlier_recordings
-        self._spent_usd = spent_usd
-        self._redactor = Redactor(run.secrets)
+        self._resources = resources
+        self._gate = gate
+        self._machine = resources.machine
+        self._benchmark = resources.machine.benchmark
+        self._task = resources.machine.tasks[spec.trial.task_id]
+        self._spec = spec
+        self._callbacks = callbacks
+        self._files: dict[str, bytes] = {}
+        self._redactor = Redactor(resources.secrets)
         self._session: GatewaySession | None = None
         self._outcome: AgentOutcome | None = None
         self._submission: Prediction | None = None
@@ -108,7 +139,7 @@ class AttemptRunner:
         self._ends_by_gateway = False
         self._fatal = False
 
-    async def run(self) -> AttemptRecord:
+    async def run(self) -> AttemptOutput:
         """Let the agent work on the task once. Nothing that it does, and no mistake of a plugin, raises out of here.
 
         Raises:
@@ -143,11 +174,17 @@ class AttemptRunner:
             reraise_if_cancelled(error)
             cause, detail = failure_of(error, cause_of)
             if (crashed := crash_log(error)) is not None:
-                self.files[self.logs / CRASH_LOG] = self._redactor.redact_bytes(crashed)
-        return self._record(cause, detail, started_at, time.monotonic() - clock)
+                self._files[CRASH_LOG] = self._redactor.redact_bytes(crashed)
+        record = self._record(cause, detail, started_at, time.monotonic() - clock)
+        return AttemptOutput(record, self._files)
+
+    @property
+    def spent_usd(self) -> float:
+        """What the attempt has cost so far, as the budget was charged."""
+        return 0.0 if self._session is None else self._session.spent_usd
 
     async def _prepare(self, stack: AsyncExitStack) -> tuple[Path, Agent, AgentRequest, Environment]:
-        run, task = self._run, self._task
+        run, task = self._resources, self._task
         folder = await stack.enter_async_context(run.scratch.acquire())
         self._report("preparing")
         agent = run.make_agent(task)
@@ -157,7 +194,7 @@ class AttemptRunner:
         request = self._agent_request(sandbox)
         spec = agent.prepare_spec(self._environment_spec(spec), request)
         self._report("starting the environment")
-        environment = await stack.enter_async_context(await run.shared.provider.start(spec))
+        environment = await stack.enter_async_context(await self._machine.provider.start(spec))
         return folder, agent, request, environment
 
     async def _collect(self, environment: Environment, folder: Path) -> Prediction:
@@ -167,7 +204,7 @@ class AttemptRunner:
             InvalidSubmission: it left what cannot be read, or is too much: its own failure.
         """
         try:
-            return await self._benchmark.collect_with(self._task, environment, folder, self._run.shared.grade_options)
+            return await self._benchmark.collect_with(self._task, environment, folder, self._machine.grade_options)
         except (ProctorError, OSError) as error:
             reraise_if_cancelled(error)
             cause = collecting_cause(error)
@@ -176,15 +213,15 @@ class AttemptRunner:
             raise InvalidSubmission(cause, f"the workspace cannot be collected: {error_text(error)}") from error
 
     def _agent_request(self, sandbox: Path | None) -> AgentRequest:
-        config, public = self._run.config, self._task.public
+        config, public = self._resources.config, self._task.public
         return AgentRequest(
             task_id=public.alias or self._task.id,
             instruction=public.instruction,
-            logs=str(self.logs),
+            logs=str(self._spec.logs),
             claude_config_dir=None if sandbox is None else str(sandbox / "claude-config" / "default"),
             sandbox=None if sandbox is None else str(sandbox),
-            own_login=self._run.shared.access.login is not None,
-            model=self._run.model,
+            own_login=self._machine.login is not None,
+            model=self._resources.model,
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
             session_id=str(uuid.uuid5(_SESSION_NAMESPACE, self._label)),
@@ -192,13 +229,13 @@ class AttemptRunner:
 
     def _environment_spec(self, spec: EnvironmentSpec) -> EnvironmentSpec:
         """The benchmark's environment, with the gateway's socket and the run's settings."""
-        config = self._run.config
+        config = self._resources.config
         if config.image is not None and not self._benchmark.builds_on_image:
             spec = msgspec.structs.replace(spec, image=config.image, build=None)
         return msgspec.structs.replace(
             spec,
             network=config.network or spec.network,
-            model_socket=self._run.model_socket,
+            model_socket=self._resources.model_socket,
             # The agent has its own clock; the environment must outlive it to be collected from.
             limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
             labels={**spec.labels, "run": config.run_id, "task": self._task.id},
@@ -207,26 +244,28 @@ class AttemptRunner:
     @asynccontextmanager
     async def _model_session(self, environment: Environment, agent: Agent) -> AsyncIterator[str | None]:
         """The attempt's own path at the gateway; closed for good before anything is collected."""
-        if self._run.gateway is None:
+        if self._resources.gateway is None:
             yield None
             return
         self._report("waiting for its reservation of the budget")
-        config, number = self._run.config, str(self._trial.number)
+        config, number = self._resources.config, str(self._spec.trial.number)
         spec = GatewaySessionSpec(
             task_id=self._task.id,
             label=self._label,
             cap_usd=config.max_cost_per_task,
-            spent_usd=self._spent_usd,
-            model=self._run.model if agent.pins_model else None,
+            spent_usd=self._spec.spent_usd,
+            model=self._resources.model if agent.pins_model else None,
             max_turns=None if config.mode is Mode.H2 else config.max_turns,
             refusal_status=agent.refusal_status,
             web=config.web,
-            recording=self.logs / RECORDING_FILE,
-            earlier_recordings=self._earlier_recordings,
+            recording=self._spec.logs / RECORDING_FILE,
+            earlier_recordings=self._spec.earlier_recordings,
             # `sample` is what scripts called the trial before.
             values={"workspace": environment.workdir, "task": self._task.id, "trial": number, "sample": number},
         )
-        async with self._run.gateway.session(spec, on_event=self._on_session_event) as self._session:
+        async with self._resources.gateway.session(
+            spec, on_event=self._on_session_event, gate=self._gate
+        ) as self._session:
             self._redactor.add(self._session.token)
             self._report("starting the agent")
             yield self._session.path
@@ -240,7 +279,7 @@ class AttemptRunner:
                     self._responses += 1
                     if not self._fatal:
                         self._provider_error = None  # whatever it was, the agent recovered
-                self._run.observer.model_responded(self._trial, event)
+                self._callbacks.model_responded(event)
             case BudgetLimitHit():
                 self._model_closed.set()
             case GatewayFailure() if not self._fatal:
@@ -250,7 +289,7 @@ class AttemptRunner:
                 if CONSEQUENCES[event.cause].stops_run and not refused:
                     self._fatal = True
                     self._model_closed.set()
-                    self._run.stop(event.cause, event.message)
+                    self._callbacks.stop_run(event.cause, event.message)
 
     async def _wait_for_agent(self, solving: "asyncio.Task[AgentOutcome]") -> AgentOutcome | None:
         """How the agent ended. Once the gateway is closed to it, it is cancelled if it does not end by itself."""
@@ -258,7 +297,7 @@ class AttemptRunner:
         try:
             await asyncio.wait({solving, closed}, return_when=asyncio.FIRST_COMPLETED)
             if not solving.done():
-                await asyncio.wait({solving}, timeout=self._run.shared.grace_seconds)
+                await asyncio.wait({solving}, timeout=self._machine.grace_seconds)
         finally:
             closed.cancel()
             if not solving.done():
@@ -267,7 +306,7 @@ class AttemptRunner:
                 if not solving.cancelled():
                     solving.exception()  # retrieved here: the caller may have been cancelled
         if solving.cancelled():
-            return await asyncio.to_thread(read_outcome, self.logs)
+            return await asyncio.to_thread(read_outcome, self._spec.logs)
         return solving.result()
 
     def _end_cause(self) -> tuple[Cause | None, str]:
@@ -293,10 +332,10 @@ class AttemptRunner:
         file = None
         if submission is not None:
             file = SUBMISSION_FILES[submission.patch_kind]
-            content, findings = redact_submission(submission.content, self._run.secrets, file)
-            self.files[self.logs / file] = content
+            content, findings = redact_submission(submission.content, self._resources.secrets, file)
+            self._files[file] = content
         record = AttemptRecord(
-            number=self.number,
+            number=self._spec.number,
             started_at=started_at,
             ended_at=_now(),
             cause=cause,
@@ -312,20 +351,20 @@ class AttemptRunner:
             web=self._web_use(),
             altered=self._altered_requests(),
         )
-        self.files[self.logs / ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
+        self._files[ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
         return record
 
     def _web_use(self) -> WebUse | None:
         if self._session is None:
             return None
         usage = self._session.usage
-        return WebUse(allowed=self._run.config.web, refused=usage.web_refused, searches=usage.web_searches)
+        return WebUse(allowed=self._resources.config.web, refused=usage.web_refused, searches=usage.web_searches)
 
     def _altered_requests(self) -> AlteredRequests | None:
         usage = None if self._session is None else self._session.usage
-        if usage is None or not (usage.pinned or usage.unsupported):
+        if usage is None or not (usage.pinned or usage.unsupported or usage.dropped):
             return None
-        return AlteredRequests(pinned=usage.pinned, refused=usage.unsupported)
+        return AlteredRequests(pinned=usage.pinned, refused=usage.unsupported, dropped=usage.dropped)
 
     def _metrics(self) -> AgentMetrics:
         """The agent's own numbers; turns and compactions as the gateway saw them, where there was one."""
@@ -341,11 +380,11 @@ class AttemptRunner:
         )
 
     def _report(self, message: str) -> None:
-        self._run.observer.progress(self._trial, message)
+        self._callbacks.progress(message)
 
     @property
     def _label(self) -> str:
-        return f"{self._run.config.run_id}/{self._task.id}/{self._trial.number}"
+        return f"{self._resources.config.run_id}/{self._task.id}/{self._spec.trial.number}"
 
 
 def _exchange_failure(last: ExchangeFinished | None) -> tuple[Cause, str] | None:

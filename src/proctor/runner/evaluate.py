@@ -6,7 +6,7 @@ An evaluation that was interrupted continues where it stopped when it is started
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,8 @@ from proctor.runner.errors import CRASH_LOG, crash_log, failure_of, grading_caus
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.prefetch import EnvironmentPrefetcher
 
+Grade = Callable[[Task, Prediction, GradingContext], Awaitable[TaskEvaluation]]
+Prove = Callable[[Task, GradingContext], Awaitable[TaskHealth]]
 # A verdict on the submission is worth keeping; an error, which depends on when it happened, is not.
 _CACHED_STATUSES: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 
@@ -49,19 +51,22 @@ async def evaluate(
     jobs: int = 1,
     on_evaluated: Callable[[TaskEvaluation], None] = lambda _: None,
     on_started: Callable[[str], None] = lambda _: None,
+    grade: Grade | None = None,
 ) -> tuple[TaskEvaluation, ...]:
     """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each.
 
-    `on_started` receives the id of each task that is graded, before it is.
+    `on_started` receives the id of each task that is graded, before it is. `grade` is used instead of the benchmark's
+    own where grading takes place elsewhere.
     """
     benchmark = benchmark.for_provider(context.provider)
     cache = RecordCache(TaskEvaluation, "evaluations") if context.use_cache else None
     running = jobs
-    if benchmark.uses_permit:
+    if benchmark.uses_permit and grade is None:
         # One more is prepared while these run.
         running, context = jobs + 1, replace(context, permit=asyncio.Semaphore(jobs))
     prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
-    prefetcher.prefetch(task for task in tasks if task.id in predictions)
+    if grade is None:
+        prefetcher.prefetch(task for task in tasks if task.id in predictions)
 
     async def one(task: Task) -> TaskEvaluation:
         prediction = predictions.get(task.id)
@@ -71,7 +76,9 @@ async def evaluate(
             evaluated = ungraded_evaluation(task, missing, "no prediction for this task")
         else:
             on_started(task.id)
-            evaluated = await _grade_cached(benchmark, task, prediction, context, cache)
+            evaluated = await _grade_cached(
+                benchmark, task, prediction, context, cache=cache, grade=grade or benchmark.grade
+            )
             healthy = await _is_healthy(benchmark, task, context)
             evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
             prefetcher.release(task)
@@ -89,20 +96,23 @@ async def validate(
     jobs: int,
     on_validated: Callable[[TaskHealth], None],
     on_started: Callable[[str], None] = lambda _: None,
+    prove: Prove | None = None,
 ) -> tuple[TaskHealth, ...]:
     """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each.
 
-    `on_started` receives the id of each, before it is tried.
+    `on_started` receives the id of each, before it is tried. `prove` is used instead of the benchmark's own
+    `validate` where that takes place elsewhere.
     """
     benchmark = benchmark.for_provider(context.provider)
     known = health_cache()
     prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
-    prefetcher.prefetch(tasks)
+    if prove is None:
+        prefetcher.prefetch(tasks)
 
     async def one(task: Task) -> TaskHealth:
         on_started(task.id)
         try:
-            health = await benchmark.validate(task, context)
+            health = await (prove or benchmark.validate)(task, context)
             known.put(await health_key(benchmark, task, context), health)
         except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others
             cause, detail = _grading_failure(error, task, context)
@@ -198,14 +208,16 @@ async def _grade_cached(
     task: Task,
     prediction: Prediction,
     context: GradingContext,
+    *,
     cache: RecordCache[TaskEvaluation] | None,
+    grade: Grade,
 ) -> TaskEvaluation:
     try:
         key = await _verdict_key(benchmark, task, prediction, context)
         known = cache.get(key) if cache else None
         if known is not None:
             return msgspec.structs.replace(known, model=prediction.model)
-        evaluated = await benchmark.grade(task, prediction, context)
+        evaluated = await grade(task, prediction, context)
         # Once more: what a verdict depends on may have been installed for it.
         key = await _verdict_key(benchmark, task, prediction, context)
     except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import proctor
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
@@ -23,24 +23,39 @@ from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_t
 from proctor.runner.preflight import OnPull, environment_digest, make_provider
 from proctor.runner.selection import open_benchmark, select_tasks
 
+if TYPE_CHECKING:
+    from proctor.runner.executors.cluster_grading import ClusterGrader
+
+_MAX_ON_CLUSTER: Final = 2048
 PredictionSource = Path | Iterable[Prediction] | Literal["oracle"]
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a request comes to: the benchmark, the selected tasks, those that cannot be used, and the environments."""
+    """What a request comes to: the benchmark, the selected tasks, those that cannot be used, and the environments.
+
+    Attributes:
+        cluster: grades, where that is not done on this machine.
+    """
 
     request: EvaluateRequest
     benchmark: Benchmark
     tasks: tuple[Task, ...]
     invalid: tuple[InvalidTask, ...]
     provider: EnvironmentProvider
+    cluster: "ClusterGrader | None" = None
+
+    @property
+    def _jobs(self) -> int:
+        """Tasks that are worked on at once; a cluster has its own limits, node by node."""
+        return self.request.jobs if self.cluster is None else _MAX_ON_CLUSTER
 
     @property
     def _artifacts(self) -> Path:
         return Path(self.request.artifacts).absolute()
 
-    def _context(self, determinism_runs: int | None = None) -> GradingContext:
+    def context(self, determinism_runs: int | None = None) -> GradingContext:
+        """How tasks are graded, as the request says."""
         request = self.request
         options = GradeOptions(
             image=request.image,
@@ -64,10 +79,11 @@ class Evaluation:
             self.benchmark,
             self.tasks,
             predictions,
-            self._context(),
-            jobs=self.request.jobs,
+            self.context(),
+            jobs=self._jobs,
             on_evaluated=on_evaluated,
             on_started=on_started,
+            grade=None if self.cluster is None else self.cluster.grade,
         )
 
     async def report(
@@ -91,7 +107,7 @@ class Evaluation:
         graded = await self.grade(self._predictions(predictions), on_evaluated, on_started)
         environment = ""  # where nothing could be graded, none was made
         if self.tasks:
-            environment = await environment_digest(self.benchmark, self.tasks, self.provider, self._context().options)
+            environment = await environment_digest(self.benchmark, self.tasks, self.provider, self.context().options)
         tasks = tuple(sorted((*graded, *map(invalid_task_evaluation, self.invalid)), key=lambda task: task.task_id))
         return EvaluationReport(
             benchmark=self.benchmark.name,
@@ -127,10 +143,11 @@ class Evaluation:
         healths = await validate(
             self.benchmark,
             self.tasks,
-            self._context(determinism_runs=2),
-            jobs=self.request.jobs,
+            self.context(determinism_runs=2),
+            jobs=self._jobs,
             on_validated=on_validated,
             on_started=on_started,
+            prove=None if self.cluster is None else self.cluster.validate,
         )
         return tuple(sorted((*healths, *map(invalid_task_health, self.invalid)), key=lambda health: health.task_id))
 
@@ -150,6 +167,7 @@ async def open_evaluation(
     benchmark: Benchmark | None = None,
     provider: EnvironmentProvider | None = None,
     on_pull: OnPull | None = None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Evaluation]:
     """What a request comes to, for the length of the block. A benchmark or a provider may be given as an object.
 
@@ -160,10 +178,27 @@ async def open_evaluation(
     tasks, invalid = select_tasks(benchmark, request)
     environments = provider or make_provider(request, on_pull)
     try:
-        yield Evaluation(request, benchmark, tasks, invalid, environments)
+        async with _grader(request, benchmark, log) as cluster:
+            yield Evaluation(request, benchmark, tasks, invalid, environments, cluster)
     finally:
         if provider is None:  # an object is the caller's, to be closed by the caller
             await environments.close()
+
+
+@asynccontextmanager
+async def _grader(
+    request: EvaluateRequest, benchmark: Benchmark, log: Callable[[str], None]
+) -> AsyncIterator["ClusterGrader | None"]:
+    if request.executor == "local":
+        yield None
+        return
+    from proctor.runner.executors.cluster_grading import cluster_grader  # noqa: PLC0415 - only clusters need it
+    from proctor.runner.executors.node_pool import ClusterSettings  # noqa: PLC0415 - likewise
+
+    places = request.node_slots or request.jobs
+    settings = ClusterSettings(request.address, request.insecure_cluster, places, places, log)
+    async with cluster_grader(request, benchmark, settings) as grader:
+        yield grader
 
 
 def _summary(tasks: Iterable[TaskEvaluation], seconds: float) -> EvaluationSummary:

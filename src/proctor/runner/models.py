@@ -13,6 +13,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
 from proctor.core.run import Trial
+from proctor.core.suggestions import closest
 from proctor.gateway import (
     GatewaySessionSpec,
     Prices,
@@ -28,6 +29,7 @@ from proctor.gateway import (
 from proctor.gateway.backend import Backend
 from proctor.gateway.dialects import DIALECTS
 from proctor.gateway.litellm_prices import PACKAGE, installed_table
+from proctor.gateway.prices import canonical_model
 from proctor.gateway.providers import KEY_VARIABLES
 from proctor.gateway.upstream import DEFAULT_BASE_URL
 from proctor.results import RunStore, find_run
@@ -36,6 +38,7 @@ from proctor.sandboxes.credentials import source_directory
 
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 GEMINI_BASE_URL: Final = "https://generativelanguage.googleapis.com"
+_MISTYPED: Final = 0.85  # how alike a name must be to one that is known
 _PROVIDER_NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 # A response that stays silent for so long has broken off.
 IDLE_SECONDS: Final = 600.0
@@ -251,6 +254,30 @@ def check_priced(choice: ModelChoice, request: RunRequest, prices: Prices) -> No
         )
 
 
+def check_model_name(choice: ModelChoice, prices: Prices) -> None:
+    """See that a model's name is not mistyped, as far as the table of prices can tell.
+
+    A name that has other digits than a known one, or something added, is another model's.
+
+    Raises:
+        UsageError: it is a letter or two away from a name that is known.
+    """
+    if choice.kind != "provider" or choice.provider is not None or prices.has_price(choice.model):
+        return
+    own = _letters(choice.model)
+    known = {_letters(name): name for name in (*prices.models, *MODEL_ALIASES)}
+    near = closest(own, known, cutoff=_MISTYPED)
+    if near is not None and not own.startswith(near) and not near.startswith(own):
+        raise UsageError(
+            f"no model is known as {choice.model!r}",
+            fix=f"did you mean {known[near]!r}? If it is called so, give its price as --prices FILE",
+        )
+
+
+def _letters(model: str) -> str:
+    return re.sub(r"[^a-z]", "", canonical_model(model))
+
+
 def make_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequence[str] = ()) -> Backend:
     """What responds, ready to be started; `dialects` are those of the agent, where they are known.
 
@@ -337,6 +364,12 @@ def _recording_files(store: RunStore, task_id: str, trial: int) -> list[Path]:
     """The recordings of a trial's attempts, in their order."""
     found = store.logs(task_id, trial).glob(f"attempt-*/{RECORDING_FILE}")
     return sorted(found, key=lambda file: int(file.parent.name.split("-")[1]))
+
+
+def replayed_recording(choice: ModelChoice, trial: Trial) -> Path:
+    """The recording that responds to the agent of a trial, where a run is replayed."""
+    find = _recording_finder(RunStore(Path(choice.source or "")))
+    return find(GatewaySessionSpec(task_id=trial.task_id, values={"trial": str(trial.number)}))
 
 
 def _recording_finder(store: RunStore) -> Callable[[GatewaySessionSpec], Path]:

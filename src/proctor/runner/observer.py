@@ -1,9 +1,21 @@
 """How a run reports its progress to a program or a person."""
 
+from collections.abc import Sequence
+
 from proctor.core.causes import Cause
+from proctor.core.record import Record
 from proctor.core.result import TaskResult
 from proctor.core.run import Trial
 from proctor.gateway import ExchangeFinished
+
+
+class NodeStatus(Record):
+    """A node of a cluster; `problem`: why it gets no work, where it does not."""
+
+    name: str
+    busy: int
+    places: int
+    problem: str = ""
 
 
 class RunObserver:
@@ -23,6 +35,9 @@ class RunObserver:
 
     def trial_finished(self, trial: Trial, result: TaskResult | None) -> None:
         """A trial's result is recorded; None: it is left for another session."""
+
+    def nodes_changed(self, nodes: Sequence[NodeStatus]) -> None:
+        """The nodes of a cluster, after one has joined or left, or has got or finished some work."""
 
     def run_stopping(self, cause: Cause, detail: str) -> None:
         """No later trial can fare better, so none is started."""

@@ -11,9 +11,10 @@ from proctor.core.agent import MODEL_ALIASES, PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
-from proctor.core.formatting import reason_lines
+from proctor.core.formatting import plural, reason_lines
+from proctor.core.machine import Machine
 from proctor.core.request import Mode, RunRequest, TaskRequest
-from proctor.core.run import Machine, RunConfig
+from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.gateway.backend import Backend
@@ -22,6 +23,7 @@ from proctor.runner.machine_check import unmet_requirements
 from proctor.runner.models import (
     ModelAccess,
     ModelChoice,
+    check_model_name,
     check_priced,
     check_recorded,
     load_prices,
@@ -90,6 +92,8 @@ async def configure(
     versions = {}
     if request.prices is not None:
         versions["prices"] = prices_version(request.prices)
+    if choice is not None and not request.providers:
+        check_model_name(choice, load_prices(request.prices))
     if request.mode is Mode.H2:
         template, versions[POD_VERSION_KEY] = resolve_pod(request.pod_template, str(request.preset), request.variables)
         request = msgspec.structs.replace(request, pod_template=request.pod_template or template.name)
@@ -232,6 +236,23 @@ async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], request
     return {task.id: missing.get(task.id) for task in tasks}
 
 
+async def check_gpus(request: RunRequest, provider: EnvironmentProvider) -> None:
+    """See that the GPUs that are asked for can be given, before anything is spent.
+
+    Raises:
+        InfrastructureError: there are not as many.
+    """
+    if request.gpus is None:
+        return
+    there = await provider.gpu_count()
+    if there < request.gpus:
+        have = f"has {plural(there, 'GPU')} to give" if there else "has no GPUs to give"
+        raise InfrastructureError(
+            f"--gpus {request.gpus}: the engine of --runner {request.runner} {have}",
+            fix="run it where they are, with the NVIDIA container toolkit installed, or leave --gpus out",
+        )
+
+
 async def missing_requirements(
     benchmark: Benchmark,
     tasks: Sequence[Task],
@@ -246,6 +267,7 @@ async def missing_requirements(
     An image is pulled only where a program is looked for in it. Without `pull`, none is, and it is not looked into.
     """
     missing: dict[str, str] = {}
+    machine = msgspec.structs.replace(machine, gpus=await provider.gpu_count())
     benchmark, options = benchmark.for_provider(provider), GradeOptions(image=image)
     by_image: dict[str, list[str]] = {}
     buildable: set[str] = set()

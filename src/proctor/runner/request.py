@@ -4,7 +4,9 @@ import os
 import platform
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +15,10 @@ import proctor
 from proctor.core.agent_options import AgentOptions, check_agent_options
 from proctor.core.benchmark import Benchmark
 from proctor.core.errors import UsageError
+from proctor.core.machine import Machine
 from proctor.core.options import OptionField, Use, option_fields
 from proctor.core.request import DEFAULT_AGENTS, DEFAULT_PRESETS, Mode, RunRequest, TaskRequest
-from proctor.core.run import Machine, RunConfig, Trial
+from proctor.core.run import RunConfig, Trial
 from proctor.core.task import Task
 
 # What a refused option is for, and what to do about it.
@@ -23,6 +26,7 @@ _USES: Final = {
     Use.POD: ("is for pods", "give --mode h2 too, or leave it out"),
     Use.COMMAND: ("is for --agent command", "give that too, or leave it out"),
     Use.CONTAINER: ("is for environments in containers", "give --runner docker too, or leave it out"),
+    Use.CLUSTER: ("is for clusters", "give --executor ray too, or leave it out"),
     Use.SINGLE: (
         "does not bind pods, whose agents are interactive programs with roles of their own",
         "leave it out; a preset has the roles, and --timeout and --max-cost-per-task bound a task",
@@ -31,7 +35,9 @@ _USES: Final = {
 
 
 def is_used(use: Use, settings: Mapping[str, Any]) -> bool:
-    """Whether options of this use have a meaning in a configuration; `settings` are its mode, agent and runner."""
+    """Whether options of this use have a meaning in a configuration; `settings` are its mode, agent,
+    runner and executor.
+    """
     match use:
         case Use.POD:
             return settings.get("mode") == Mode.H2
@@ -41,6 +47,8 @@ def is_used(use: Use, settings: Mapping[str, Any]) -> bool:
             return settings.get("agent") == "command"
         case Use.CONTAINER:
             return settings.get("runner") != "local"
+        case Use.CLUSTER:
+            return settings.get("executor") == "ray"
         case Use.ANY:
             return True
 
@@ -61,7 +69,7 @@ def check_environment_options(request: TaskRequest) -> None:
             f"--isolation off is for environments on this machine, not for --runner {request.runner}",
             fix="leave one of them out",
         )
-    check_uses(request, Use.CONTAINER)
+    check_uses(request, Use.CONTAINER, Use.CLUSTER)
 
 
 def check_uses(request: TaskRequest, *uses: Use) -> None:
@@ -70,7 +78,7 @@ def check_uses(request: TaskRequest, *uses: Use) -> None:
     Raises:
         UsageError: one is.
     """
-    settings = {name: getattr(request, name, None) for name in ("mode", "agent", "runner")}
+    settings = {name: getattr(request, name, None) for name in ("mode", "agent", "runner", "executor")}
     for field in given_options(request):
         use = field.option.use
         if use in uses and not is_used(use, settings):
@@ -122,6 +130,7 @@ def make_config(
         "split": benchmark.split,
         "tasks": tuple(task.id for task in order_tasks(tasks, request.shuffle)),
         "grade_concurrency": request.grade_concurrency or os.cpu_count() or 1,
+        "notify": (),  # of this session only; the address of a web hook is a secret
     }
     return RunConfig(
         **settings,
@@ -169,4 +178,16 @@ def current_machine() -> Machine:
         python=platform.python_version(),
         cpus=psutil.cpu_count() or 1,
         memory_mb=psutil.virtual_memory().total // 2**20,
+        processor=_processor(),
+        kernel=platform.release(),
     )
+
+
+def _processor() -> str:
+    """The model of the processor, where the system says it."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor()

@@ -49,20 +49,10 @@ class SandboxPool:
             UsageError: the preset or the login cannot be used.
         """
         self._sandboxes.check_create(["s1"], preset=self._preset, model=None, auth_from=self._auth_from)
-        if self._auth_from is not None and not self.secrets():
+        if self._auth_from is not None and not login_secrets(self._auth_from):
             raise UsageError(
                 "there is no login to let through", where=self._auth_from, fix="log in there, or use a key instead"
             )
-
-    def secrets(self) -> tuple[str, ...]:
-        """What of the login must never be written down."""
-        if self._auth_from is None:
-            return ()
-        try:
-            document = parse_json(read_limited(self._auth_from / _CREDENTIALS_FILE))
-        except (OSError, ValueError):
-            return ()
-        return tuple(sorted({text for text in _strings(document) if len(text) >= _MIN_SECRET_LENGTH}))
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[Path]:
@@ -101,6 +91,17 @@ class SandboxPool:
                 (config / _CREDENTIALS_FILE).unlink(missing_ok=True)
         # The preset is given again: an agent can change what the sandbox has stored of it.
         return self._sandboxes.reset(name, preset=self._preset)
+
+
+def login_secrets(login: Path | None) -> tuple[str, ...]:
+    """What of a Claude Code configuration's login must never be written down."""
+    if login is None:
+        return ()
+    try:
+        document = parse_json(read_limited(login / _CREDENTIALS_FILE))
+    except (OSError, ValueError):
+        return ()
+    return tuple(sorted({text for text in _strings(document) if len(text) >= _MIN_SECRET_LENGTH}))
 
 
 def preset_files(preset: str) -> dict[str, bytes]:

@@ -7,6 +7,7 @@ from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, InvalidTask
 from proctor.core.errors import UsageError
 from proctor.core.request import TaskRequest
+from proctor.core.suggestions import suggest
 from proctor.core.task import Task
 
 
@@ -40,8 +41,14 @@ def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task
     known = {task.id for task in tasks} | {bad.task_id for bad in invalid}
     unknown = [task_id for task_id in request.tasks if task_id not in known]
     if unknown:
-        raise UsageError(f"there is no task {unknown[0]!r}", fix="`proctor bench list` names the tasks")
+        fix = suggest(unknown[0], known, f"`proctor bench list {request.benchmark or 'BENCH'}` names the tasks")
+        raise UsageError(f"there is no task {unknown[0]!r}", fix=fix)
     selected = [task for task in tasks if _matches(task.id, task.tags, task.categories, request)]
+    if request.after is not None:
+        undated = [task.id for task in selected if task.created is None]
+        if undated:
+            raise UsageError(f"--after: it is not known from when {undated[0]!r} is", fix="leave --after out")
+        selected = [task for task in selected if task.created is not None and task.created > request.after]
     return (
         tuple(selected[: request.limit]),
         tuple(bad for bad in invalid if _matches(bad.task_id, (), {}, request)),

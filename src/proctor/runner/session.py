@@ -6,12 +6,11 @@ preflight and the same refusals.
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -30,27 +29,30 @@ from proctor.core.run import RunConfig, RunSummary, Trial
 from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.environments import reap
-from proctor.gateway import Gateway, RunBudget
-from proctor.gateway.backend import Backend
+from proctor.gateway import RunBudget
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
+from proctor.results.frames import FrameKind, FrameLibrary, make_frame
 from proctor.results.store import results_root
-from proctor.runner.agents import AgentSource, agent_factory
+from proctor.runner.agents import AgentSource
+from proctor.runner.executors.base import Executor
+from proctor.runner.executors.local import LocalExecutor
 from proctor.runner.machine_check import check_machine
 from proctor.runner.models import (
     ModelAccess,
-    ModelChoice,
     load_prices,
     make_backend,
     make_model_access,
     parse_model,
     requested_model,
 )
+from proctor.runner.notify import Notifier, check_targets
 from proctor.runner.observer import RunObserver
 from proctor.runner.parallel import run_in_parallel
 from proctor.runner.preflight import (
     OnPull,
     changed_versions,
     check_access,
+    check_gpus,
     check_program_unchanged,
     check_runnable,
     check_valid,
@@ -60,11 +62,12 @@ from proctor.runner.preflight import (
     missing_requirements,
 )
 from proctor.runner.request import check_environment_options, current_machine, is_used, list_trials, resolve_request
-from proctor.runner.resume import TrialState, read_trial_states
+from proctor.runner.resources import MachineResources, PlannedRun
+from proctor.runner.resume import RunState, TrialState, read_trial_states
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
-from proctor.runner.sandbox_pool import SandboxPool, check_pod_unchanged
-from proctor.runner.scratch import ScratchPool, scratch_folder, socket_folder
+from proctor.runner.sandbox_pool import check_pod_unchanged
+from proctor.runner.scratch import scratch_folder
 from proctor.runner.selection import open_benchmark, select_tasks
 from proctor.runner.state import DEFAULT_GRACE_SECONDS, RunSession, Session
 from proctor.runner.sweep import make_sweep
@@ -140,6 +143,14 @@ class RunResults:
     def __iter__(self) -> Iterator[TaskResult]:
         return RunStore(self.folder).results()
 
+    def to_frame(self, rows: FrameKind = "trials", *, library: FrameLibrary = "polars") -> Any:
+        """A data frame with a row for each trial, each of the `tests`, or each of the `model_calls`.
+
+        Raises:
+            UsageError: the library is not installed (`pip install 'proctor[frames]'`), or there are no such rows.
+        """
+        return make_frame([RunStore(self.folder)], rows, library)
+
 
 @dataclass(frozen=True, slots=True)
 class SessionResult:
@@ -147,29 +158,6 @@ class SessionResult:
 
     runs: list[RunResults] = field(default_factory=list)
     sweep: SweepStore | None = None
-
-
-class _RunState(NamedTuple):
-    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
-
-    trials: dict[Trial, TrialState]
-    pending: list[Trial]
-    cost: RunCost = RunCost()
-
-    def finished(self) -> list[TrialState]:
-        """The trials that are not worked on any more."""
-        unfinished = set(self.pending)
-        return [state for trial, state in self.trials.items() if trial not in unfinished]
-
-
-class _PlannedRun(NamedTuple):
-    """A run that can be worked on: nothing that it needs is missing."""
-
-    config: RunConfig
-    agent: AgentSource
-    model: ModelChoice | None
-    backend: Backend | None
-    state: _RunState
 
 
 async def run_session(
@@ -192,7 +180,11 @@ async def run_session(
         RetryableError: another process works on the run.
     """
     hooks = hooks or SessionHooks()
+    targets = job.notify if isinstance(job, RunRequest) else (options or {}).get("notify", ())
+    check_targets(targets)
+    notifier = Notifier(targets, hooks.log)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(notifier)
         if isinstance(job, RunRequest | SweepFile):
             shared, planned, plan = await _plan_new(stack, job, hooks, options or {})
             if not hooks.confirm(plan or planned[0].config) or hooks.dry_run:
@@ -203,19 +195,19 @@ async def run_session(
             stores, sweep = _stored_runs(job)
             _lock(stack, stores)
             shared, planned = await _plan_stored(stack, stores, hooks, options or {})
+        notifier.stores, notifier.sweep, notifier.session = stores, sweep, shared
         planned = [
-            run._replace(config=msgspec.structs.replace(run.config, run_id=store.run_id, sweep=store.config().sweep))
-            for store, run in zip(stores, planned, strict=True)
+            replace(run, config=_stored_names(run.config, store)) for store, run in zip(stores, planned, strict=True)
         ]
         try:
             async with AsyncExitStack() as opened:
                 sessions = await _start(opened, shared, stores, planned, hooks)
                 turns = interleave_trials([run.pending for run in sessions])
                 runnable = [turn for turn in turns if turn[1].task_id not in shared.missing]
-                shared.prefetcher.prefetch(sessions[0].tasks[trial.task_id] for _, trial in runnable)
+                shared.executor.prefetch(sessions[0].tasks[trial.task_id] for _, trial in runnable)
                 await _skip_missing(sessions, turns, shared)
                 trials = (TrialRunner(sessions[number], trial) for number, trial in runnable)
-                await run_in_parallel(TrialRunner.run, trials, shared.total)
+                await run_in_parallel(TrialRunner.run, trials, shared.executor.max_trials)
         finally:
             # However it ended: what is on disk is what there is.
             summaries = [_summarise(store, run.config) for store, run in zip(stores, planned, strict=True)]
@@ -232,7 +224,7 @@ async def run_session(
 
 async def _plan_new(
     stack: AsyncExitStack, job: RunRequest | SweepFile, hooks: SessionHooks, options: Mapping[str, Any]
-) -> tuple[Session, list[_PlannedRun], Sweep | None]:
+) -> tuple[Session, list[PlannedRun], Sweep | None]:
     """Everything that is needed to start. Nothing is written."""
     single = isinstance(job, RunRequest)
     configurations = {"": job} if isinstance(job, RunRequest) else job.configurations
@@ -248,7 +240,8 @@ async def _plan_new(
         hooks.log(f"left out, invalid: {line}")
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(hooks.results))
-    runs: dict[str, _PlannedRun] = {}
+    await check_gpus(first, provider)
+    runs: dict[str, PlannedRun] = {}
     problems: list[str] = []
     for label, request in requests.items():
         try:
@@ -263,7 +256,7 @@ async def _plan_new(
             problems.append(f"{label}: {error}")
         else:
             config = msgspec.structs.replace(config, objects=_objects(hooks))
-            runs[label] = _PlannedRun(config, agent, model, backend, _RunState({}, list_trials(config)))
+            runs[label] = PlannedRun(config, agent, model, backend, RunState({}, list_trials(config)))
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
@@ -280,7 +273,7 @@ async def _plan_new(
 
 async def _plan_stored(
     stack: AsyncExitStack, stores: Sequence[RunStore], hooks: SessionHooks, options: Mapping[str, Any]
-) -> tuple[Session, list[_PlannedRun]]:
+) -> tuple[Session, list[PlannedRun]]:
     """Everything that is needed to resume. A new budget is stored."""
     configs = [_resumed_config(store, options) for store in stores]
     first = configs[0]
@@ -295,7 +288,7 @@ async def _plan_stored(
     benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(stores[0].folder))
-    runs: list[_PlannedRun] = []
+    runs: list[PlannedRun] = []
     seen: set[str] = set()
     for store, config in zip(stores, configs, strict=True):
         tasks = _checked_tasks(config, benchmark)
@@ -314,7 +307,7 @@ async def _plan_stored(
         if store.unreadable:
             hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
             store.unreadable.clear()
-        runs.append(_PlannedRun(config, agent, model, backend, state))
+        runs.append(PlannedRun(config, agent, model, backend, state))
     session = _open_session(benchmark, provider, access, first, hooks)
     pending = {trial: run.state.trials.get(trial, TrialState()) for run in runs for trial in run.state.pending}
     left, never_skipped = (
@@ -371,7 +364,25 @@ def _open_session(
     benchmark: Benchmark, provider: EnvironmentProvider, access: ModelAccess, config: RunConfig, hooks: SessionHooks
 ) -> Session:
     delays = {"retry_seconds": hooks.retry_seconds, "grace_seconds": hooks.grace_seconds}
-    return Session(benchmark, provider, access, config, **delays)
+    executor = _make_executor(config, access, hooks)
+    return Session(benchmark, provider, access, config, executor, **delays)
+
+
+def _make_executor(config: RunConfig, access: ModelAccess, hooks: SessionHooks) -> Executor:
+    if config.executor == "local":
+        return LocalExecutor(config.concurrency, config.grade_concurrency)
+    from proctor.runner.executors.node_pool import ClusterSettings  # noqa: PLC0415 - only clusters need it
+    from proctor.runner.executors.ray import RayExecutor, check_request  # noqa: PLC0415 - likewise
+
+    check_request(isolation=config.isolation, own_login=config.own_login, objects=_objects(hooks))
+    settings = ClusterSettings(
+        address=config.address,
+        insecure=config.insecure_cluster,
+        places=config.node_slots or config.concurrency,
+        grading_places=config.grade_concurrency,
+        log=hooks.log,
+    )
+    return RayExecutor(settings, access)
 
 
 def _resumed_config(store: RunStore, options: Mapping[str, Any]) -> RunConfig:
@@ -384,8 +395,7 @@ def _resumed_config(store: RunStore, options: Mapping[str, Any]) -> RunConfig:
     }
     max_cost = options.get("max_cost")
     if max_cost is not None and max_cost != config.max_cost:
-        config = msgspec.structs.replace(config, max_cost=max_cost)
-        store.write_config(config)
+        config = store.update_config(max_cost=max_cost)
     return msgspec.structs.replace(config, **{**defaults, **options})
 
 
@@ -393,6 +403,7 @@ def _with_options(request: RunRequest, options: Mapping[str, Any]) -> RunRequest
     """The request with those options of the session that it uses; other configurations may use the rest."""
     fields = option_fields(RunRequest)
     settings = {name: getattr(request, name) for name in ("mode", "agent", "runner")}
+    settings["executor"] = options.get("executor", request.executor)
     used = {name: value for name, value in options.items() if is_used(fields[name].option.use, settings)}
     return msgspec.structs.replace(request, **used)
 
@@ -429,6 +440,12 @@ def _create(config: RunConfig, sweep: Sweep | None, results: Path | None) -> tup
     return [store], None
 
 
+def _stored_names(config: RunConfig, store: RunStore) -> RunConfig:
+    """The configuration with the names that the run has got when it was stored."""
+    stored = store.config()
+    return msgspec.structs.replace(config, run_id=store.run_id, sweep=stored.sweep, label=stored.label)
+
+
 def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore | None]:
     if isinstance(job, SweepStore):
         return [store for _, store in job.runs()], job
@@ -451,7 +468,7 @@ async def _start(
     stack: AsyncExitStack,
     shared: Session,
     stores: Sequence[RunStore],
-    planned: Sequence[_PlannedRun],
+    planned: Sequence[PlannedRun],
     hooks: SessionHooks,
 ) -> list[RunSession]:
     """Open what the runs need. The budget is as the first run says."""
@@ -464,48 +481,36 @@ async def _start(
     budget = RunBudget(first.max_cost, spent_usd=sum(run.state.cost.known_usd for run in planned))
     # What killed runs have left goes first: local environments, and containers where there is an engine for them.
     await reap(docker=first.runner == "docker")
-    sessions = []
-    for store, run, observer in zip(stores, planned, observers, strict=True):
-        scratch, sockets = (
-            Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
-            for folder in (scratch_folder(), socket_folder())
+    machine = MachineResources(
+        benchmark=shared.benchmark,
+        provider=shared.provider,
+        tasks=tasks,
+        grade_options=shared.grade_options,
+        grace_seconds=shared.grace_seconds,
+        login=shared.access.login,
+    )
+    sessions = [
+        RunSession(
+            shared=shared,
+            plan=run,
+            config=run.config,
+            store=store,
+            journal=await stack.enter_async_context(Journal(store.journal)),
+            tasks=tasks,
+            pending=run.state.pending,
+            trial_states=run.state.trials,
+            observer=observer,
+            prices=load_prices(run.config.prices),
+            model=requested_model(run.model, run.agent) if run.model else None,
+            secrets=run.secrets(shared.access.login),
         )
-        config, secrets = run.config, list[str]()
-        gateway, socket = None, None
-        if run.backend is not None:
-            secrets += run.backend.secrets
-            gateway = await stack.enter_async_context(
-                Gateway(run.backend, prices=load_prices(config.prices), budget=budget)
-            )
-            socket = await gateway.listen_unix(sockets / "gateway.sock")
-        sandboxes = None
-        if run.agent.needs_sandbox:
-            sandboxes = SandboxPool(sockets / "s", preset=config.preset, auth_from=shared.access.login)
-            stack.push_async_callback(sandboxes.close)
-            secrets += sandboxes.secrets()
-        sessions.append(
-            RunSession(
-                shared=shared,
-                config=config,
-                store=store,
-                journal=await stack.enter_async_context(Journal(store.journal)),
-                tasks=tasks,
-                pending=run.state.pending,
-                trial_states=run.state.trials,
-                observer=observer,
-                make_agent=agent_factory(run.agent, config, shared.benchmark),
-                scratch=ScratchPool(scratch),
-                gateway=gateway,
-                model=requested_model(run.model, run.agent) if run.model else None,
-                model_socket=socket,
-                sandboxes=sandboxes,
-                secrets=tuple(secrets),
-            )
-        )
+        for store, run, observer in zip(stores, planned, observers, strict=True)
+    ]
+    await shared.executor.open(stack, machine, sessions, budget)
     return sessions
 
 
-def _read_state(store: RunStore, config: RunConfig) -> _RunState:
+def _read_state(store: RunStore, config: RunConfig) -> RunState:
     """Where a stored run stands.
 
     What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
@@ -522,7 +527,7 @@ def _read_state(store: RunStore, config: RunConfig) -> _RunState:
         return state is None or not state.recorded or state.skipped or (state.failed and config.retry_errors)
 
     cost = read_run_cost(store, entries, load_prices(config.prices))
-    return _RunState(states, [trial for trial in list_trials(config) if is_pending(trial)], cost)
+    return RunState(states, [trial for trial in list_trials(config) if is_pending(trial)], cost)
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:

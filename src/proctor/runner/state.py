@@ -4,25 +4,24 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from proctor.core.agent import Agent
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.run import RunConfig, Trial
 from proctor.core.task import Task
-from proctor.gateway import Gateway
+from proctor.gateway import Prices
 from proctor.results import Journal, RunStore
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import RunObserver
-from proctor.runner.prefetch import EnvironmentPrefetcher
+from proctor.runner.resources import PlannedRun
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
-from proctor.runner.sandbox_pool import SandboxPool
-from proctor.runner.scratch import ScratchPool
+
+if TYPE_CHECKING:
+    from proctor.runner.executors.base import Executor
 
 DEFAULT_GRACE_SECONDS: Final = 20.0
 
@@ -31,9 +30,11 @@ class Session:
     """What the runs of one session share: tasks, environments, how much runs at once, and whether and why to stop.
 
     Attributes:
+        executor: makes attempts and gradings.
         missing: the tasks that cannot be run on this machine, each with the reason.
 
     Args:
+        executor: makes attempts and gradings.
         access: how the model's provider is reached.
         config: of the first run, whose limits and image hold for all.
         retry_seconds: the first delay before a retry.
@@ -46,6 +47,7 @@ class Session:
         provider: EnvironmentProvider,
         access: ModelAccess,
         config: RunConfig,
+        executor: "Executor",
         *,
         retry_seconds: float = DEFAULT_RETRY_SECONDS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
@@ -53,11 +55,8 @@ class Session:
         self.benchmark = benchmark.for_provider(provider).with_image(config.image)
         self.provider = provider
         self.access = access
+        self.executor = executor
         self.grade_options = GradeOptions(image=config.image, controls=config.controls)
-        self.prefetcher = EnvironmentPrefetcher(provider, self.benchmark, self.grade_options)
-        self.total = config.concurrency + config.grade_concurrency
-        self.attempts = asyncio.Semaphore(config.concurrency)
-        self.grading = asyncio.Semaphore(config.grade_concurrency)
         self.retry_seconds = retry_seconds
         self.grace_seconds = grace_seconds
         self.jitter: Callable[[], float] = random.random
@@ -80,19 +79,17 @@ class RunSession:
     """One run in a session.
 
     Attributes:
+        plan: what it is made with.
         pending: the trials that are to be worked on.
         trial_states: where each trial stands that an earlier session has started.
-        make_agent: makes the agent for a task.
-        scratch: folders in which attempts lay out what their environments are made from.
-        gateway: the proxy to the model; None when there is no model.
-        model: the model's id, as the agent requests it.
-        model_socket: where the gateway listens for environments.
-        sandboxes: the pool of agents' sandboxes; None for agents that need none.
+        prices: what tokens cost.
+        model: the model's id, as the agent requests it; None when there is no model.
         secrets: what must never be written down.
         trials_left: how many were not brought to a result.
     """
 
     shared: Session
+    plan: PlannedRun
     config: RunConfig
     store: RunStore
     journal: Journal
@@ -100,12 +97,8 @@ class RunSession:
     pending: Sequence[Trial]
     trial_states: dict[Trial, TrialState]
     observer: RunObserver
-    make_agent: Callable[[Task], Agent]
-    scratch: ScratchPool
-    gateway: Gateway | None = None
+    prices: Prices
     model: str | None = None
-    model_socket: Path | None = None
-    sandboxes: SandboxPool | None = None
     secrets: tuple[str, ...] = ()
     trials_left: int = field(default=0, init=False)
 

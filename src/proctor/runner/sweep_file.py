@@ -4,7 +4,6 @@ The keys are the options of `RunRequest`. Reading is pure but for the files that
 found at once, each with its location in it.
 """
 
-import difflib
 import itertools
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +17,15 @@ from proctor.core.errors import UsageError
 from proctor.core.options import InvalidValue, Scope, Use, option_fields, variable_text
 from proctor.core.record import Record
 from proctor.core.request import DEFAULT_AGENTS, DEFAULT_PRESETS, Mode, RunRequest
+from proctor.core.suggestions import closest
 from proctor.core.user_files import parse_toml, read_user_file
 from proctor.runner.request import is_used
 
 _FIELDS: Final = {
     name: field
     for name, field in option_fields(RunRequest).items()
-    if field.option.scope not in {Scope.SESSION, Scope.RESUME}
+    # A sweep has a name of its own, and its runs have labels.
+    if field.option.scope not in {Scope.SESSION, Scope.RESUME} and name != "name"
 }
 # What may differ between configurations, and stand in [grid] and [[run]]; the rest holds for the whole sweep.
 _VARYING: Final = tuple(name for name, field in _FIELDS.items() if field.option.varies)
@@ -147,9 +148,9 @@ class _SweepFileReader:
     def _check_unknown_keys(self, table: Mapping[str, Any], known: Sequence[str], location: str) -> None:
         for name in table:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
+                near = closest(name, known)
                 self._add_problem(
-                    f"{location}{name}", f"there is no such key{f'; did you mean {near[0]}?' if near else ''}"
+                    f"{location}{name}", f"there is no such key{f'; did you mean {near}?' if near else ''}"
                 )
 
     def _read_settings(self, table: Mapping[str, Any], location: str) -> dict[str, _Setting]:

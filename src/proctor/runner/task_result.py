@@ -31,6 +31,8 @@ def attempt_entry(store: RunStore, trial: Trial, record: AttemptRecord) -> Attem
         detail=record.detail,
         logs=_logs_path(store, trial, record.number),
         usage=record.usage,
+        node=record.node,
+        machine=record.machine,
     )
 
 

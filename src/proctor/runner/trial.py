@@ -9,24 +9,24 @@ import errno
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from proctor.core.benchmark import GradingContext
 from proctor.core.causes import CONSEQUENCES, Cause, Status
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData, LimitReached, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
 from proctor.core.run import JournalEntry, Stage, Trial
 from proctor.core.verdict import Verdict
-from proctor.gateway import Prices, Redactor
+from proctor.gateway import Redactor
 from proctor.results import usage_cost
 from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
-from proctor.runner.attempt import AttemptRunner
+from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
 from proctor.runner.errors import (
     CRASH_LOG,
     cause_of,
@@ -36,8 +36,9 @@ from proctor.runner.errors import (
     grading_cause,
     reraise_if_cancelled,
 )
+from proctor.runner.executors.base import GradingSpec
 from proctor.runner.resume import TrialState
-from proctor.runner.retry import is_retried, retry_delay, stops_run
+from proctor.runner.retry import FailureCount, is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
 
 # What the system says of a file that is gone for good.
@@ -75,27 +76,32 @@ class TrialRunner:
         self._folder = run.store.logs(trial.task_id, trial.number)
         self._attempts: list[Attempt] = []
         self._submission: bytes | None = None
+        self._callbacks = AttemptCallbacks(
+            progress=partial(run.observer.progress, trial),
+            model_responded=partial(run.observer.model_responded, trial),
+            stop_run=run.stop,
+        )
 
     async def run(self) -> None:
         """Make attempts until one counts; grade and record it. What cannot be finished is left for another session."""
         run, shared, result = self._run, self._shared, None
         try:
             record, number = await self._stored_attempt(), self._state.attempts
-            failures = 0
+            count = FailureCount(run.config.retries)
             while record is None and not shared.stopped.is_set():
                 number += 1
-                async with shared.attempts:
+                async with shared.executor.assign(run, self._task, self._spent_usd()) as assignment:
                     if shared.stopped.is_set():
                         break
-                    attempt = await self._start_attempt(number)
-                    made = await attempt.run()
-                    failures += 1
-                    repeated = is_retried(made.cause, failures, run.config.retries)
-                    await self._store_attempt(attempt, made, counts=not repeated and not stops_run(made.cause))
+                    spec = await self._start_attempt(number)
+                    output = await assignment.attempt(spec, self._callbacks)
+                    made = output.record
+                    repeated = count.is_retried(made.cause)
+                    await self._store_attempt(spec, output, counts=not repeated and not stops_run(made.cause))
                 if stops_run(made.cause):
                     run.stop(made.cause or Cause.INTERRUPTED, made.detail)
                 elif repeated:
-                    await self._wait_before_retry(failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
+                    await self._wait_before_retry(count.failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
                 else:
                     record = made
             if record is not None:
@@ -103,10 +109,12 @@ class TrialRunner:
         except UsageError as error:
             shared.usage_error = shared.usage_error or error
             run.stop(Cause.INTERRUPTED, str(error))
+        except LimitReached as error:
+            run.stop(cause_of(error), str(error))
         except OSError as error:
             self._stop_unwritable(error)
         finally:
-            shared.prefetcher.release(self._task)
+            shared.executor.release(self._task)
         self._report_end(result)
 
     async def skip(self, reason: str) -> None:
@@ -154,31 +162,34 @@ class TrialRunner:
             return None
         return record
 
-    async def _start_attempt(self, number: int) -> AttemptRunner:
+    async def _start_attempt(self, number: int) -> AttemptSpec:
         run = self._run
         run.observer.attempt_started(self._trial)
         logs = self._logs_dir(number)
         logs.mkdir(parents=True, exist_ok=True)
         prepared = self._journal_entry(number, "prepared")
-        if run.gateway is None:
+        if run.model is None:
             run.journal.append(prepared)
         else:
             # From here on something may be paid for: that there is such an attempt must be durable.
             await run.journal.commit(prepared)
-        return AttemptRunner(
-            run,
+        return AttemptSpec(
             self._trial,
             number,
             logs,
             earlier_recordings=tuple(self._logs_dir(before) / RECORDING_FILE for before in range(1, number)),
-            spent_usd=sum(usage_cost(attempt.usage) or 0.0 for attempt in self._attempts),
+            spent_usd=self._spent_usd(),
         )
 
-    async def _store_attempt(self, attempt: AttemptRunner, record: AttemptRecord, *, counts: bool) -> None:
+    def _spent_usd(self) -> float:
+        return sum(usage_cost(attempt.usage) or 0.0 for attempt in self._attempts)
+
+    async def _store_attempt(self, spec: AttemptSpec, output: AttemptOutput, *, counts: bool) -> None:
+        record = output.record
         stage: Stage = "collected" if counts else "answered"
         entry = self._journal_entry(record.number, stage, cause=record.cause, usage=record.usage)
-        await self._run.journal.commit(entry, files=attempt.files)
-        self._submission = attempt.files.get(attempt.logs / str(record.submission))
+        await self._run.journal.commit(entry, files={spec.logs / name: data for name, data in output.files.items()})
+        self._submission = output.files.get(str(record.submission))
         self._attempts.append(task_result.attempt_entry(self._run.store, self._trial, record))
 
     async def _grade_and_record(self, record: AttemptRecord) -> TaskResult | None:
@@ -188,9 +199,7 @@ class TrialRunner:
         evidence: dict[Path, bytes] = {}
         entries: list[JournalEntry] = []
         if record.submission is not None:
-            async with self._shared.grading:
-                run.observer.progress(self._trial, "grading")
-                graded = await self._grade(record, logs)
+            graded = await self._grade(record, logs)
             if graded is None:
                 return None
             evidence[logs / GRADING_FILE] = to_json(graded)
@@ -218,11 +227,15 @@ class TrialRunner:
         prediction = Prediction(task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.model)
         earlier_errors: list[str] = []
         while True:
-            context = GradingContext(
-                provider=shared.provider, folder=_unused_path(logs, "grading"), options=shared.grade_options
+            spec = GradingSpec(
+                self._task,
+                prediction,
+                folder=_unused_path(logs, "grading"),
+                node=record.node,
+                on_started=partial(self._callbacks.progress, "grading"),
             )
             try:
-                evaluation = await shared.benchmark.grade(self._task, prediction, context)
+                evaluation = await shared.executor.grade(run, spec)
                 break
             except UsageError:
                 raise
@@ -230,7 +243,7 @@ class TrialRunner:
                 reraise_if_cancelled(error)
                 cause, detail = failure_of(error, grading_cause)
                 if (crashed := crash_log(error)) is not None and not stops_run(cause):
-                    await asyncio.to_thread(self._keep_crash_log, context.folder, crashed)
+                    await asyncio.to_thread(self._keep_crash_log, spec.folder, crashed)
             if stops_run(cause):
                 run.stop(cause, detail)
                 return None
@@ -255,10 +268,8 @@ class TrialRunner:
         write_atomic(folder / CRASH_LOG, Redactor(self._run.secrets).redact_bytes(content))
 
     def _stored_attempts(self) -> list[Attempt]:
-        gateway = self._run.gateway
-        prices = Prices.load() if gateway is None else gateway.prices
         return [
-            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, prices)
+            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, self._run.prices)
             for number, started in enumerate(self._state.attempt_start_times, start=1)
         ]
 

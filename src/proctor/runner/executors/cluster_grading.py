@@ -1,0 +1,81 @@
+"""Grading without an agent on a cluster: `eval` and `validate` give each task to a node."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from proctor.core.benchmark import Benchmark, GradingContext, TaskHealth
+from proctor.core.causes import Cause
+from proctor.core.disk_names import disk_name
+from proctor.core.errors import InfrastructureError
+from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.request import EvaluateRequest
+from proctor.core.task import Task
+from proctor.gateway import RunBudget
+from proctor.runner.executors.cluster_attempt import receive_work
+from proctor.runner.executors.messages import EvaluationOrder, EvaluationSetup, GradingEnded, HealthFound
+from proctor.runner.executors.node_client import NodeClient
+from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
+from proctor.runner.executors.ray_cluster import NodeGone
+
+
+class ClusterGrader:
+    """Grades and validates tasks on the nodes of a cluster."""
+
+    def __init__(self, settings: ClusterSettings, setup: EvaluationSetup) -> None:
+        self._setup = setup
+        self._stopped = ""
+        hooks = PoolHooks(open=self._open_node, changed=lambda _: None, stop=self._stop)
+        self._pool = NodePool(settings, RunBudget(), hooks)
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Join the cluster.
+
+        Raises:
+            InfrastructureError: no node of it can be used.
+        """
+        await self._pool.open(stack)
+
+    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
+        """What `Benchmark.grade` does, on a node."""
+        ended = await self._run(task, prediction, context)
+        if not isinstance(ended, GradingEnded):
+            raise InfrastructureError("the node has validated what was to be graded", cause=Cause.GRADER_FAILED)
+        return ended.evaluation
+
+    async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
+        """What `Benchmark.validate` does, on a node."""
+        ended = await self._run(task, None, context)
+        if not isinstance(ended, HealthFound):
+            raise InfrastructureError("the node has graded what was to be validated", cause=Cause.GRADER_FAILED)
+        return ended.health
+
+    async def _run(
+        self, task: Task, prediction: Prediction | None, context: GradingContext
+    ) -> GradingEnded | HealthFound:
+        while True:
+            async with self._pool.place("grading") as node:
+                if node is None:
+                    raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
+                order = EvaluationOrder(f"evaluation/{disk_name(task.id)}", task.id, prediction)
+                try:
+                    return await receive_work(node, "evaluate", order, context.folder)
+                except NodeGone as gone:
+                    node.lose(str(gone))
+
+    async def _open_node(self, node: NodeClient) -> None:
+        await node.open("open_evaluation", self._setup)
+
+    def _stop(self, why: str) -> None:
+        self._stopped = why
+
+
+@asynccontextmanager
+async def cluster_grader(
+    request: EvaluateRequest, benchmark: Benchmark, settings: ClusterSettings
+) -> AsyncIterator[ClusterGrader]:
+    """A cluster that grades for this request, for the length of the block."""
+    setup = EvaluationSetup(request, benchmark.name, benchmark.source, benchmark.split, benchmark.digest())
+    async with AsyncExitStack() as stack:
+        grader = ClusterGrader(settings, setup)
+        await grader.open(stack)
+        yield grader

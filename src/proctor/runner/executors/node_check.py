@@ -1,0 +1,113 @@
+"""Whether a node is like the machine that the run was planned on: programs, data, images, isolation, space."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+import proctor
+from proctor.agents import agent_class
+from proctor.benchmarks import reopen
+from proctor.core.benchmark import Benchmark, GradeOptions
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import ProctorError
+from proctor.core.files import cache_root
+from proctor.core.run import RunConfig
+from proctor.core.task import Task
+from proctor.environments import reap
+from proctor.runner.agents import agent_factory
+from proctor.runner.evaluation import Evaluation
+from proctor.runner.executors.messages import EvaluationSetup, NodeInfo
+from proctor.runner.machine_check import check_machine
+from proctor.runner.preflight import environment_digest, make_provider
+from proctor.runner.request import current_machine
+from proctor.runner.resources import MachineResources
+from proctor.runner.scratch import scratch_folder
+
+
+async def open_machine(
+    stack: AsyncExitStack, name: str, configs: Sequence[RunConfig], grace_seconds: float
+) -> tuple[MachineResources | None, NodeInfo]:
+    """What these runs share on this machine, until the stack is closed; None where it cannot be used, and why."""
+    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
+    first = configs[0]
+    wanted = first.versions.get("proctor", proctor.__version__)
+    if wanted != proctor.__version__:
+        return None, _with_problem(info, f"it has Proctor {proctor.__version__}, and the run's is {wanted}")
+    try:
+        provider = make_provider(first)
+        stack.push_async_callback(provider.close)
+        await check_machine(provider, [cache_root(), scratch_folder()])
+        benchmark = await asyncio.to_thread(open_same_benchmark, first)
+        if await asyncio.to_thread(benchmark.digest) != first.data_digest:
+            return None, _with_problem(info, f"its data of {first.benchmark} is not the run's")
+        # What killed runs have left goes first, as on one machine.
+        await reap(docker=first.runner == "docker")
+        tasks = {task.id: task for task in await asyncio.to_thread(benchmark.tasks)}
+        for config in configs:
+            if (problem := await _other_version(config, benchmark, tasks, provider)) is not None:
+                return None, _with_problem(info, problem)
+    except ProctorError as error:
+        return None, _with_problem(info, error.sentence)
+    machine = MachineResources(
+        benchmark=benchmark.for_provider(provider).with_image(first.image),
+        provider=provider,
+        tasks=tasks,
+        grade_options=GradeOptions(image=first.image, controls=first.controls),
+        grace_seconds=grace_seconds,
+    )
+    return machine, info
+
+
+async def open_evaluating(
+    stack: AsyncExitStack, name: str, setup: EvaluationSetup
+) -> tuple[Evaluation | None, NodeInfo]:
+    """What grading without an agent needs on this machine; None where it cannot be used, and why."""
+    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
+    try:
+        provider = make_provider(setup.request)
+        stack.push_async_callback(provider.close)
+        await check_machine(provider, [cache_root(), scratch_folder()])
+        benchmark = await asyncio.to_thread(open_same_benchmark, setup)
+        if await asyncio.to_thread(benchmark.digest) != setup.data_digest:
+            return None, _with_problem(info, f"its data of {setup.benchmark} is not the driver's")
+        await reap(docker=setup.request.runner == "docker")
+        tasks = tuple(await asyncio.to_thread(benchmark.tasks))
+    except ProctorError as error:
+        return None, _with_problem(info, error.sentence)
+    return Evaluation(setup.request, benchmark, tasks, (), provider), info
+
+
+def open_same_benchmark(config: RunConfig | EvaluationSetup) -> Benchmark:
+    """The benchmark of a run: where it is on the driver's machine, or, for one that is shipped, by its name.
+
+    Raises:
+        ProctorError: it is not on this machine.
+    """
+    try:
+        return reopen(config.benchmark, config.source, config.split)
+    except ProctorError:
+        return reopen(config.benchmark, config.benchmark, config.split)
+
+
+async def _other_version(
+    config: RunConfig, benchmark: Benchmark, tasks: dict[str, Task], provider: EnvironmentProvider
+) -> str | None:
+    """What is not of the version that the run was planned with, if anything is."""
+    chosen = [tasks[task_id] for task_id in config.tasks]
+    agent = await asyncio.to_thread(agent_factory(agent_class(config.agent), config, benchmark), chosen[0])
+    found = dict(await asyncio.to_thread(agent.versions))
+    # An image is compared when it is used: nothing is pulled here.
+    found["environment"] = await environment_digest(
+        benchmark, chosen, provider, GradeOptions(image=config.image), pull=False
+    )
+    for name, version in found.items():
+        wanted = config.versions.get(name, version)
+        if wanted != version and not (name == "environment" and provider.uses_images):
+            return f"its {name} is {version}, and the run's is {wanted}"
+    return None
+
+
+def _with_problem(info: NodeInfo, problem: str) -> NodeInfo:
+    return msgspec.structs.replace(info, problems=(*info.problems, problem))

@@ -1,0 +1,47 @@
+"""Which node gets the next attempt or grading: pure rules."""
+
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+
+class PlacementCandidate(Protocol):
+    """A node, as far as placement looks at it.
+
+    Attributes:
+        busy: attempts that are under way on it, of at most `places`; `grading` and `grading_places` likewise.
+        assigned: attempts that it was ever given.
+    """
+
+    name: str
+    busy: int
+    places: int
+    grading: int
+    grading_places: int
+    assigned: int
+
+    def has_image(self, image: str | None) -> bool:
+        """Whether what a task's environment is made from is there already."""
+        ...
+
+
+C = TypeVar("C", bound=PlacementCandidate)
+
+
+def choose_for_attempt(nodes: Sequence[C], image: str | None) -> C | None:
+    """The node with the largest share of free places; among equals one that has the image; then the least used."""
+    free = [node for node in nodes if node.busy < node.places]
+    return min(
+        free,
+        key=lambda node: (node.busy / node.places, not node.has_image(image), node.assigned, node.name),
+        default=None,
+    )
+
+
+def choose_for_grading(nodes: Sequence[C], preferred: str | None) -> C | None:
+    """The node that answered, which has the image, if it has a free place for a grader; else the least busy one."""
+    free = [node for node in nodes if node.grading < node.grading_places]
+    return min(
+        free,
+        key=lambda node: (node.name != preferred, node.grading / node.grading_places, node.name),
+        default=None,
+    )

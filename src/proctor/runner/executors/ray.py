@@ -1,0 +1,180 @@
+"""The executor of a cluster: attempts and gradings take place on the nodes of a Ray cluster.
+
+The driver, which is this process, alone owns the run folder, the journal, the order and the money. A node may pay only
+while it holds a lease that the driver renews, and only after the driver has synced and acknowledged the mark of the
+request. An attempt whose node is lost is given out again when the lease has ended.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from proctor.core.causes import Cause
+from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.core.evaluation import TaskEvaluation
+from proctor.core.formatting import plural
+from proctor.core.task import Task
+from proctor.gateway import RunBudget
+from proctor.gateway.sync_queue import SyncQueue
+from proctor.runner.executors.base import Assignment, Executor, GradingSpec
+from proctor.runner.executors.cluster_attempt import ClusterAttempt, StoppedAssignment, receive_grading
+from proctor.runner.executors.messages import GradingOrder, NodeRun, NodeSetup, run_key
+from proctor.runner.executors.node_client import NodeClient
+from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
+from proctor.runner.executors.ray_cluster import NodeGone
+from proctor.runner.executors.spool_collector import collect_spool
+from proctor.runner.models import ModelAccess
+from proctor.runner.observer import NodeStatus
+from proctor.runner.resources import MachineResources
+from proctor.runner.state import RunSession
+
+# Trials that are worked on or wait at once; nodes that join later find some that wait.
+_MAX_TRIALS: Final = 2048
+_PREFETCHED_PER_PLACE: Final = 2
+
+
+class RayExecutor(Executor):
+    """Gives attempts and gradings to the nodes of a cluster, one worker on each."""
+
+    max_trials = _MAX_TRIALS
+
+    def __init__(self, settings: ClusterSettings, access: ModelAccess) -> None:
+        self._settings = settings
+        self._access = access
+        self._syncs = SyncQueue(max_wait_seconds=math.inf)
+        self._environments: dict[str, str] = {}
+
+    async def open(
+        self, stack: AsyncExitStack, machine: MachineResources, runs: Sequence[RunSession], budget: RunBudget
+    ) -> None:
+        """Join the cluster, and open a worker on every node that is alive.
+
+        Raises:
+            InfrastructureError: no node of it can be used; says why, node by node.
+        """
+        self._machine, self._runs, self._budget = machine, runs, budget
+        self._setup = NodeSetup(
+            tuple([await asyncio.to_thread(_node_run, run) for run in runs]),
+            machine.grace_seconds,
+            budget.limit_usd,
+            budget.spent_usd,
+        )
+        stack.push_async_callback(self._syncs.close)
+        hooks = PoolHooks(open=self._open_node, changed=self._report_nodes, stop=self._stop)
+        self._pool = NodePool(self._settings, budget, hooks)
+        await self._pool.open(stack)
+        stopping = asyncio.create_task(self._close_when_stopped())
+        stack.callback(stopping.cancel)
+
+    def prefetch(self, tasks: Iterable[Task]) -> None:
+        """Have each node fetch what its first tasks need."""
+        if not self._machine.provider.uses_images:
+            return
+        upcoming = list(dict.fromkeys(task.id for task in tasks))
+        usable = self._pool.usable
+        for number, node in enumerate(usable):
+            share = upcoming[number :: len(usable)][: _PREFETCHED_PER_PLACE * node.places]
+            node.images |= {image for task_id in share if (image := self._image(self._machine.tasks[task_id]))}
+            node.send("prefetch", share)
+
+    @asynccontextmanager
+    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:
+        """Reserve the money first, then wait for a node: places never stand idle for want of money."""
+        cap = run.config.max_cost_per_task if run.model is not None else None
+        reservation = await self._budget.reserve(cap, spent_usd=spent_usd)
+        try:
+            async with self._pool.place("attempt", image=self._image(task)) as node:
+                if node is None:
+                    yield StoppedAssignment()
+                    return
+                self._pool.changed()
+                attempt = ClusterAttempt(
+                    run,
+                    node,
+                    reservation,
+                    budget=self._budget,
+                    syncs=self._syncs,
+                    check_environment=self._check_environment,
+                )
+                yield attempt
+                attempt.discard_spool()
+        finally:
+            reservation.release()
+
+    async def grade(self, run: RunSession, spec: GradingSpec) -> TaskEvaluation:
+        """Grade on the node that answered, if it has a place; where a node is lost meanwhile, on another one."""
+        while True:
+            async with self._pool.place("grading", preferred=spec.node) as node:
+                if node is None:
+                    raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
+                spec.on_started()
+                order = GradingOrder(run_key(run.config), f"grading/{spec.folder}", spec.prediction)
+                try:
+                    return await receive_grading(node, order, spec.folder)
+                except NodeGone as gone:
+                    node.lose(str(gone))
+
+    async def _open_node(self, node: NodeClient) -> None:
+        """Open a worker on a node, and take over what it still has of earlier attempts."""
+        await node.open("open", self._setup, self._access)
+        if not node.refused:
+            await collect_spool(node, self._runs, self._budget)
+
+    async def _close_when_stopped(self) -> None:
+        await self._runs[0].shared.stopped.wait()
+        self._pool.close_for("attempt")
+
+    def _stop(self, why: str) -> None:
+        self._runs[0].stop(Cause.NO_NODE, why)
+
+    def _report_nodes(self, nodes: list[NodeStatus]) -> None:
+        for run in self._runs:
+            run.observer.nodes_changed(nodes)
+
+    def _check_environment(self, node: NodeClient, task_id: str, digest: str) -> bool:
+        """Whether a node's image of a task is the one that other nodes have; if not, it is refused from now on."""
+        known = self._environments.setdefault(task_id, digest) if digest else digest
+        if known == digest:
+            return True
+        node.drained = f"its image for {task_id} is {digest}, and other nodes have {known}"
+        self._settings.log(f"node {node.name} is refused: {node.drained}")
+        return False
+
+    def _image(self, task: Task) -> str | None:
+        if not self._machine.provider.uses_images:
+            return None
+        try:
+            return self._machine.benchmark.environment_spec(task, self._machine.grade_options).image
+        except ProctorError:
+            return None  # the error is raised again when the task is worked on
+
+
+def _node_run(run: RunSession) -> NodeRun:
+    """A run, with the user's files that nodes need of it."""
+    model = run.plan.model
+    script = None
+    if model is not None and model.kind == "script" and model.source is not None:
+        script = (Path(model.source).name, Path(model.source).read_bytes())
+    prices = run.config.prices
+    table = None if prices is None or not Path(prices).is_file() else (Path(prices).name, Path(prices).read_bytes())
+    return NodeRun(run.config, model, script, table)
+
+
+def check_request(*, isolation: bool, own_login: bool, objects: Sequence[str]) -> None:
+    """See that a request can be run on a cluster.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if not isolation:
+        raise UsageError("--isolation off is not for clusters: agents could reach every node", fix="leave it out")
+    if own_login:
+        raise UsageError("--own-login is for one machine: a login is not sent to other nodes", fix="use a key")
+    if objects:
+        raise UsageError(
+            f"{plural(len(objects), 'object')} cannot be sent to other nodes: {', '.join(objects)}",
+            fix="give them by name, as plugins that are installed on every node",
+        )

@@ -1,0 +1,310 @@
+"""The engine: everything that knows of Ray. Imported only for `--executor ray`.
+
+None of the engine's own retries is used: work that is repeated without our knowledge is paid for twice.
+"""
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import psutil
+
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.runner.executors.messages import NodeMessages
+from proctor.runner.executors.node_worker import NodeWorker
+
+_INSTALL: Final = "install it on every node with: pip install 'proctor[ray]'"
+_NAMESPACE: Final = "proctor"
+_DRAINED_PREFIX: Final = b"proctor:drained:"
+_CURRENT_CLUSTER: Final = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - where the engine keeps it
+_CHECK_SECONDS: Final = 30.0
+_CALLS_AT_ONCE: Final = 64
+
+
+class NodeGone(Exception):
+    """The engine cannot reach what works on a node; the message says why. `ended`: it never will again."""
+
+    def __init__(self, why: str, *, ended: bool = False) -> None:
+        super().__init__(why)
+        self.ended = ended
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """A node that the engine knows to be alive."""
+
+    id: str
+    name: str
+    address: str
+
+
+class NodeActor:
+    """The worker on one node: its methods, called over the network."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    async def call(self, method: str, *arguments: object) -> Any:
+        """Call a method, and wait for its result.
+
+        Raises:
+            NodeGone: nothing answers.
+        """
+        from ray.exceptions import ActorDiedError, RayError  # noqa: PLC0415 - see above
+
+        try:
+            return await getattr(self._handle, method).remote(*arguments)
+        except RayError as error:
+            raise NodeGone(_first_line(error), ended=isinstance(error, ActorDiedError)) from error
+
+    def send(self, method: str, *arguments: object) -> None:
+        """Call a method whose result does not matter."""
+        with contextlib.suppress(Exception):  # its node may be gone, which is noticed otherwise
+            getattr(self._handle, method).options(num_returns=0).remote(*arguments)
+
+    async def stream(self, method: str, order: object) -> AsyncIterator[NodeMessages]:
+        """Call a method that sends messages until it is done.
+
+        Raises:
+            NodeGone: nothing answers.
+        """
+        from ray.exceptions import RayError  # noqa: PLC0415 - as above
+
+        try:
+            sent = getattr(self._handle, method).options(num_returns="streaming").remote(order)
+            async for reference in sent:
+                yield await reference
+        except RayError as error:
+            raise NodeGone(_first_line(error)) from error
+
+    def kill(self) -> None:
+        """End the worker's process."""
+        import ray  # noqa: PLC0415 - as above
+
+        with contextlib.suppress(Exception):
+            ray.kill(self._handle, no_restart=True)
+
+
+class RayCluster:
+    """A cluster to which this process is connected.
+
+    Attributes:
+        has_head: its head answers, as far as is known.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.has_head = True
+
+    @classmethod
+    async def connect(cls, address: str | None, *, insecure: bool) -> Self:
+        """Connect to the cluster that this machine is a node of.
+
+        Raises:
+            InfrastructureError: the engine is not installed, this machine is no node, or the cluster does not answer.
+            UsageError: the cluster lets in whoever reaches it.
+        """
+        address = await asyncio.to_thread(_find_cluster, address)
+        if not insecure:
+            await asyncio.to_thread(_check_token, address)
+        try:
+            await asyncio.to_thread(_connect, address)
+        except Exception as error:
+            raise InfrastructureError(
+                f"the cluster cannot be joined: {_first_line(error)}",
+                where=address,
+                fix="see `ray status` on its head",
+            ) from error
+        return cls(address)
+
+    async def nodes(self) -> list[ClusterNode]:
+        """The nodes that are alive; blocks in a thread for as long as the head does not answer."""
+        import ray  # noqa: PLC0415 - as above
+
+        found = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
+        hosts = [node["NodeManagerHostname"] for node in found]
+        return [
+            ClusterNode(
+                node["NodeID"],
+                node["NodeManagerHostname"]
+                if hosts.count(node["NodeManagerHostname"]) == 1
+                else f"{node['NodeManagerHostname']}@{node['NodeManagerAddress']}",
+                node["NodeManagerAddress"],
+            )
+            for node in found
+        ]
+
+    async def drained(self) -> set[str]:
+        """The ids of the nodes that get no further work."""
+        from ray.experimental.internal_kv import _internal_kv_list  # noqa: PLC0415 - as above
+
+        keys = await asyncio.to_thread(_internal_kv_list, _DRAINED_PREFIX, namespace=_NAMESPACE.encode())
+        return {key.removeprefix(_DRAINED_PREFIX).decode() for key in keys}
+
+    async def drain(self, node: ClusterNode, *, undo: bool = False) -> None:
+        """Give a node no further work; what is under way on it is finished."""
+        from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_put  # noqa: PLC0415 - as above
+
+        key = _DRAINED_PREFIX + node.id.encode()
+        if undo:
+            await asyncio.to_thread(_internal_kv_del, key, namespace=_NAMESPACE.encode())
+        else:
+            await asyncio.to_thread(_internal_kv_put, key, b"1", namespace=_NAMESPACE.encode())
+
+    def start_worker(self, node: ClusterNode, lease_seconds: float, at_once: int) -> NodeActor:
+        """Start a worker on exactly this node. It is never restarted, and no call to it is repeated."""
+        import ray  # noqa: PLC0415 - as above
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - as above
+
+        worker = ray.remote(NodeWorker).options(
+            num_cpus=0,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=at_once + _CALLS_AT_ONCE,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+        )
+        return NodeActor(worker.remote(node.name, lease_seconds))
+
+    async def run_on(self, node: ClusterNode, function: Any, *arguments: object) -> Any:
+        """Run a function on a node, once.
+
+        Raises:
+            NodeGone: the node is not there any more.
+        """
+        import ray  # noqa: PLC0415 - as above
+        from ray.exceptions import RayError  # noqa: PLC0415 - as above
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - as above
+
+        options = {
+            "num_cpus": 0,
+            "max_retries": 0,
+            "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+        }
+        try:
+            return await ray.remote(function).options(**options).remote(*arguments)
+        except RayError as error:
+            raise NodeGone(f"{node.name}: {_first_line(error)}") from error
+
+    async def close(self) -> None:
+        """Leave the cluster."""
+        import ray  # noqa: PLC0415 - as above
+
+        if self.has_head:
+            await asyncio.to_thread(ray.shutdown)
+        else:
+            # It would wait for the head for a minute, and then end this process.
+            atexit.unregister(ray.shutdown)
+
+
+def check_installed() -> None:
+    """See that the engine is installed, without importing it.
+
+    Raises:
+        UsageError: it is not.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - here only
+
+    if find_spec("ray") is None:
+        raise UsageError("--executor ray needs Ray, which is not installed", fix=_INSTALL)
+
+
+def _find_cluster(address: str | None) -> str:
+    """The address of the cluster that this machine is a node of.
+
+    The engine ends the whole process where it is asked to join from a machine that is no node, so that this is found
+    out before.
+    """
+    check_installed()
+    wanted = address or os.environ.get("RAY_ADDRESS") or None
+    here = [found for process in psutil.process_iter(["name", "cmdline"]) if (found := _cluster_of(process))]
+    if wanted in {None, "auto"} and here:
+        try:
+            last = _CURRENT_CLUSTER.read_text().strip()
+        except OSError:
+            last = ""
+        return last if last in here else here[0]
+    if wanted is not None and any(_same_address(wanted, one) for one in here):
+        return wanted
+    there = "any cluster" if wanted in {None, "auto"} else f"the cluster at {wanted}"
+    raise InfrastructureError(
+        f"this machine is no node of {there}",
+        fix=f"start one here first, with: ray start --address={wanted or 'HOST:6379'} (a head: ray start --head)",
+    )
+
+
+def _cluster_of(process: psutil.Process) -> str | None:
+    """The address of the cluster whose node this process is, if it is one."""
+    if process.info["name"] != "raylet":
+        return None
+    prefix = "--gcs-address="
+    found = [word.removeprefix(prefix) for word in process.info["cmdline"] or () if word.startswith(prefix)]
+    return found[0] if found else None
+
+
+def _same_address(one: str, other: str) -> bool:
+    host, _, port = one.rpartition(":")
+    other_host, _, other_port = other.rpartition(":")
+    if port != other_port:
+        return False
+    try:
+        return host == other_host or socket.gethostbyname(host) == socket.gethostbyname(other_host)
+    except OSError:
+        return False
+
+
+def _check_token(address: str) -> None:
+    """See that the cluster refuses whoever has no token.
+
+    Raises:
+        UsageError: it does not.
+    """
+    # In a process of its own: how the engine authenticates is fixed when it is first used.
+    program = (
+        "import sys; from ray._raylet import GcsClient;"
+        " GcsClient(address=sys.argv[1]).internal_kv_get(b'proctor', None, timeout=10); print('open')"
+    )
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
+    try:
+        found = subprocess.run(
+            [sys.executable, "-c", program, address],
+            env={**variables, "RAY_AUTH_MODE": "disabled"},
+            capture_output=True,
+            timeout=_CHECK_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return  # it does not answer; joining it says so
+    if b"open" in found.stdout:
+        raise UsageError(
+            "the cluster has no token: whoever reaches it can run programs on its nodes and read the model's key",
+            where=address,
+            fix="start its nodes with RAY_AUTH_MODE=token and the same token, or give --insecure-cluster",
+        )
+
+
+def _connect(address: str) -> None:
+    import ray  # noqa: PLC0415 - as above
+
+    # It says much that is not for users, among it that it sets no handler of signals: ours stay.
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # Whatever it is told to log, it prints what happens to nodes on stdout, where results go.
+    if hasattr(ray._private.worker, "print_to_stdstream"):  # noqa: SLF001 - there is no other way
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None  # noqa: SLF001
+    ray.init(
+        address=address, namespace=_NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__
