@@ -10,6 +10,7 @@ from proctor.core.benchmark import Benchmark, BenchmarkSource, DatasetInfo
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import Record
+from proctor.core.suggestions import suggest
 
 if TYPE_CHECKING:
     from proctor.benchmarks.swe.harness_reports import SweOutcome
@@ -41,9 +42,8 @@ def benchmark(name: str, split: str | None = None) -> Benchmark:
     shipped = shipped_suites()
     if name not in shipped:
         names = sorted({entry.name for entry in entry_points(group=GROUP)} | set(shipped))
-        raise UsageError(
-            f"there is no benchmark {name!r}", fix=f"choose one of {', '.join(names)}, or give --suite PATH"
-        )
+        fix = suggest(name, names, f"choose one of {', '.join(names)}, or give --suite PATH")
+        raise UsageError(f"there is no benchmark {name!r}", fix=fix)
     if split is not None:
         raise UsageError(f"the suite {name} has no splits", fix="leave --split out")
     return suite_benchmark(str(shipped[name]))
@@ -57,8 +57,9 @@ def benchmark_source(name: str) -> BenchmarkSource:
     """
     source = registered_source(name)
     if source is None:
-        names = ", ".join(sorted(entry.name for entry in entry_points(group=GROUP)))
-        raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=f"choose one of {names or 'none'}")
+        names = sorted(entry.name for entry in entry_points(group=GROUP))
+        fix = suggest(name, names, f"choose one of {', '.join(names) or 'none'}")
+        raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=fix)
     return source
 
 

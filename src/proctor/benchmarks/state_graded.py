@@ -20,8 +20,8 @@ from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.machine import Machine
 from proctor.core.record import Record, to_json
-from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Finding, Verdict

@@ -3,6 +3,7 @@
 import hashlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from proctor.benchmarks import benchmark, published_rows
@@ -11,6 +12,7 @@ from proctor.benchmarks.terminal_bench.convert import variants
 from proctor.benchmarks.terminal_bench.harbor_task import container_start, without_canary
 from proctor.core.environment import Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.machine import Machine
 from proctor.core.record import to_json
 from terminal_world import OLD_TASK, TASKS, opened, write_task, write_tasks
 
@@ -217,8 +219,11 @@ async def test_what_a_task_asks_of_the_machine_is_said_before_anything_is_spent(
     tasks = {task.id: task for task in bench.tasks()}
     with pytest.raises(InfrastructureError, match="needs the variable PROCTOR_TEST_WANTED"):
         await bench.prepare(tasks["proctor/repair"], tmp_path / "a")
-    with pytest.raises(InfrastructureError, match="needs 1 GPU"):
-        await bench.prepare(tasks["gpu"], tmp_path / "b")
+    machine = Machine(platform="linux-x86_64", python="3.11", cpus=8, memory_mb=64_000)
+    missing = bench.missing_requirement(tasks["gpu"], machine, "docker")
+    assert missing is not None
+    assert "needs 1 GPU" in missing
+    assert bench.missing_requirement(tasks["gpu"], msgspec.structs.replace(machine, gpus=1), "docker") is None
 
 
 def test_published_rows_say_which_version_they_are_of() -> None:

@@ -25,7 +25,7 @@ from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.run import Machine
+from proctor.core.machine import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider

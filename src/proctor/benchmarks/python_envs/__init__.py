@@ -9,6 +9,7 @@ from proctor.benchmarks.python_envs.interpreters import (
     choose_interpreter,
     find_interpreter,
     find_interpreters,
+    hidden_site_packages,
 )
 from proctor.benchmarks.python_envs.venvs import VENV_DIR, VenvBuild, build_once, cache_dir, open_build, venv_variables
 
@@ -21,6 +22,7 @@ __all__ = [
     "choose_interpreter",
     "find_interpreter",
     "find_interpreters",
+    "hidden_site_packages",
     "open_build",
     "venv_variables",
 ]

@@ -85,6 +85,18 @@ def find_interpreters() -> tuple[Interpreter, ...]:
     return tuple(sorted(found.values(), key=lambda one: one.version_tuple))
 
 
+def hidden_site_packages(interpreter: Interpreter) -> tuple[str, ...]:
+    """What is installed in the Pythons that a local environment shows, and the pip that they bring, with its copies of
+    other packages: it may be the project, years later.
+    """
+    folders: dict[str, None] = {}
+    for prefix in (interpreter.prefix, sys.base_prefix, "/usr", "/usr/local"):
+        for form in ("lib/python*/site-packages", "lib/python*/dist-packages", "local/lib/python*/dist-packages"):
+            folders |= dict.fromkeys(str(path.resolve()) for path in Path(prefix).glob(form))
+    bundled = Path(interpreter.prefix, "lib", f"python{interpreter.version}", "ensurepip", "_bundled")
+    return (*folders, *([str(bundled.resolve())] if bundled.is_dir() else []))
+
+
 def _candidates() -> Iterator[Path]:
     for place in os.environ.get(PYTHONS_VARIABLE, "").split(os.pathsep):
         if place:

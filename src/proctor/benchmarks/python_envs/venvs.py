@@ -55,7 +55,7 @@ async def build_once(target: Path) -> AsyncIterator[Path | None]:
         yield None
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    with await _lock(target):
+    with await lock_build(target):
         if _is_built(target):
             yield None
             return
@@ -73,7 +73,7 @@ def _is_built(target: Path) -> bool:
     return target.is_dir()
 
 
-async def _lock(target: Path) -> ExitStack:
+async def lock_build(target: Path) -> ExitStack:
     """The lock on a build. It is polled, so that no thread waits and a cancelled task leaves nothing locked."""
     stack = ExitStack()
     while True:
@@ -104,7 +104,9 @@ class VenvBuild:
             log.write(b"$ %s\n%s%s" % (script.encode("utf-8", "surrogateescape"), done.stdout, done.stderr))
             log.write(b"[exit code %d after %.1f s]\n" % (done.exit_code, done.seconds))
         if done.exit_code:
-            raise _build_error(script, (done.stdout + done.stderr).decode(errors="replace"), self._log)
+            raise build_error(
+                "its Python environment", script, (done.stdout + done.stderr).decode(errors="replace"), self._log
+            )
         return done.stdout
 
 
@@ -132,10 +134,10 @@ async def open_build(
             *python.mounts,
             Mount(source=str(venv), target=VENV_DIR, writable=True),
             Mount(source=str(pip), target=_PIP_CACHE, writable=True),
-            *_wheel_mounts(),
+            *wheel_mounts(),
         ),
         variables={
-            **{name: value for name, value in os.environ.items() if _is_passed(name)},
+            **build_variables(),
             **venv_variables(),
             "PIP_CACHE_DIR": _PIP_CACHE,
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -147,11 +149,15 @@ async def open_build(
         yield VenvBuild(environment, log)
 
 
-def _is_passed(name: str) -> bool:
-    return name.startswith(_PASSED_VARIABLES) or name.lower().endswith("_proxy")
+def build_variables(*prefixes: str) -> dict[str, str]:
+    """The variables of this machine that say how package indexes are reached; `prefixes` begin the names of more."""
+    passed = (*_PASSED_VARIABLES, *prefixes)
+    return {
+        name: value for name, value in os.environ.items() if name.startswith(passed) or name.lower().endswith("_proxy")
+    }
 
 
-def _wheel_mounts() -> tuple[Mount, ...]:
+def wheel_mounts() -> tuple[Mount, ...]:
     """Folders of this machine in which pip is configured to look for packages."""
     folders = [Path(word) for word in os.environ.get("PIP_FIND_LINKS", "").split()]
     return tuple(
@@ -161,14 +167,15 @@ def _wheel_mounts() -> tuple[Mount, ...]:
     )
 
 
-def _build_error(script: str, output: str, log: Path) -> InfrastructureError:
+def build_error(what: str, script: str, output: str, log: Path) -> InfrastructureError:
+    """Why a build failed, from what it printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.lower().startswith("error")] or [line for line in lines if "rror" in line]
     last = " ".join((errors or lines or ["no output"])[-1].split())[:300]
     if any(sign in output for sign in _OFFLINE_MESSAGES):
         return RetryableError(f"packages cannot be fetched: {last}", fix=f"check the network; the log is {log}")
     return InfrastructureError(
-        f"its Python environment cannot be built on this machine: {last}",
+        f"{what} cannot be installed on this machine: {last}",
         fix=f"read {log}, or use --runner docker",
         cause=Cause.NOT_RUNNABLE_HERE,
         details=[script.strip().splitlines()[-1], *lines[-5:]],

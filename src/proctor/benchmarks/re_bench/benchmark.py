@@ -27,8 +27,8 @@ from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.machine import Machine
 from proctor.core.record import Record, from_json, to_json
-from proctor.core.run import Machine
 from proctor.core.submission import PatchKind, ScoreLogEntry
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
@@ -129,7 +129,7 @@ class ReBench(Benchmark):
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
         """What the task requires and this machine does not have."""
         family, name = self._family_and_name(task)
-        missing = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb)
+        missing = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb, gpus=machine.gpus)
         return f"missing requirements: {'; '.join(missing)}" if missing else None
 
     def oracle(self, task: Task) -> Prediction | None:

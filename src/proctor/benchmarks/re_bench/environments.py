@@ -104,7 +104,11 @@ async def _family_environment(
     spec = EnvironmentSpec(
         workdir=AGENT_HOME,
         network=network_of(family, task, Network.NONE),
-        limits=Limits(memory_mb=None if needs.memory_gb is None else int(needs.memory_gb * 1000), cpus=needs.cpus),
+        limits=Limits(
+            memory_mb=None if needs.memory_gb is None else int(needs.memory_gb * 1000),
+            cpus=needs.cpus,
+            gpus=needs.gpus,
+        ),
         # A submission may be a program, which runs here.
         hidden=(str(family.folder / SOLUTION_FILE),) if family.solution is not None else (),
         labels={"family": family.name, "task": task},

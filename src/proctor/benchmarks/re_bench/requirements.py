@@ -5,6 +5,7 @@ import os
 from proctor.benchmarks.re_bench.families import TaskFamilyFiles
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
+from proctor.environments.gpus import count_host_gpus
 
 
 def require_resources(family: TaskFamilyFiles, task: str) -> None:
@@ -16,7 +17,9 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
     import psutil  # noqa: PLC0415 - slow, and only a run asks
 
     memory_mb = psutil.virtual_memory().total // 2**20
-    missing = missing_requirements(family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb)
+    missing = missing_requirements(
+        family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb, gpus=count_host_gpus()
+    )
     if missing:
         raise InfrastructureError(
             f"missing requirements: {'; '.join(missing)}",
@@ -26,11 +29,11 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
         )
 
 
-def missing_requirements(family: TaskFamilyFiles, task: str, *, cpus: int, memory_mb: int) -> list[str]:
+def missing_requirements(family: TaskFamilyFiles, task: str, *, cpus: int, memory_mb: int, gpus: int = 0) -> list[str]:
     """What a machine of this size does not have, each in a few words."""
     needs, missing = family.task(task).resources, list[str]()
-    if needs.gpu is not None and needs.gpu.count_range[0] > 0:
-        missing.append(f"{needs.gpu.count_range[0]} GPU ({needs.gpu.model or 'any'}), and environments show none")
+    if needs.gpus > gpus:
+        missing.append(f"{needs.gpus} GPU ({needs.gpu_model}), and environments show {gpus or 'none'}")
     if needs.cpus is not None and needs.cpus > cpus:
         missing.append(f"{needs.cpus} processors (there are {cpus})")
     if needs.memory_gb is not None and needs.memory_gb * 1000 > memory_mb:

@@ -42,6 +42,16 @@ class Resources(Record):
     memory_gb: float | None = None
     storage_gb: float | None = None
 
+    @property
+    def gpus(self) -> int:
+        """How many graphics cards it needs at least."""
+        return self.gpu.count_range[0] if self.gpu is not None else 0
+
+    @property
+    def gpu_model(self) -> str:
+        """Which ones."""
+        return (self.gpu.model if self.gpu is not None else "") or "any"
+
 
 class Scoring(Record):
     """How scores are given out."""

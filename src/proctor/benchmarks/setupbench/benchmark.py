@@ -35,8 +35,8 @@ from proctor.core.benchmark import DatasetInfo, GradeOptions
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Checkpoint, Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
+from proctor.core.machine import Machine
 from proctor.core.record import from_json, to_json
-from proctor.core.run import Machine
 from proctor.core.task import (
     DirectorySource,
     ImageSource,

@@ -13,11 +13,14 @@ from proctor.core.request import RepairMode
 from proctor.core.submission import PatchKind
 
 SUITE_SCHEMA: Final = "proctor.suite@1"
+ENVIRONMENT_FILE: Final = "environment.json"
+DEPS_DIR: Final = "/deps"  # where environments show what was installed for the tests
 
 Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Tag = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-z][a-z0-9._-]*$")]
 Note = Annotated[str, Meta(max_length=4096)]
 TestId = Annotated[str, Meta(min_length=1, max_length=2048)]
+Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="a day, as 2026-06-30")]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 TestFormatName = Literal["unittest", "pytest", "junit", "tap", "go-test-json", "exit-code"]
@@ -80,6 +83,13 @@ class TestsEval(EvalLabels, frozen=True, kw_only=True, tag_field="kind", tag="te
             the workspace is there for the tests; what they leave elsewhere, or running, is not.
         hidden_path: a folder of the instance that is laid over the workspace before the tests run.
         protected: patterns of paths that are restored after the patch; hidden files always are.
+        python: for pytest and unittest: the interpreter that runs the tests.
+        paths: for pytest and unittest: directories of the workspace to import from.
+        config_path: for pytest: the file of the repository that configures it.
+        autoload: for pytest: load the plugins that are installed in the environment.
+        options: for pytest: more arguments.
+        excluded: tests whose results are never used: they flip, or depend on the clock or the machine. An id that ends
+            in ``*`` names all ids that begin so.
     """
 
     format: TestFormatName
@@ -90,6 +100,12 @@ class TestsEval(EvalLabels, frozen=True, kw_only=True, tag_field="kind", tag="te
     protected: tuple[NonEmptyText, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
     timeout_seconds: Seconds | None = None
+    python: NonEmptyText | None = None
+    paths: tuple[NonEmptyText, ...] = (".",)
+    config_path: RelPath | None = None
+    autoload: bool = False
+    options: tuple[NonEmptyText, ...] = ()
+    excluded: tuple[TestId, ...] = ()
 
 
 class OracleRef(StrictStruct, frozen=True):
@@ -122,10 +138,80 @@ class InstanceFile(StrictStruct, frozen=True):
     image: NonEmptyText | None = None
 
 
+class ExcludedTest(StrictStruct, frozen=True):
+    """A test that decides nothing, and why."""
+
+    id: TestId
+    reason: NonEmptyText
+
+
+class Provenance(StrictStruct, frozen=True):
+    """Where an instance that was made from a repository's history comes from.
+
+    Attributes:
+        repository: its address without any login, or its folder's name.
+        commit: the change that the instance was made from; `parent` is what the agent starts from.
+        authored_at, committed_at: of the change, in UTC.
+        licence: of the repository at that commit, where it is recognised.
+        instruction: where the instruction comes from: an issue, the commit's message, or a model.
+        issue: the number of that issue.
+        flags: what makes the instance doubtful.
+        lines, files: of the oracle, without generated files.
+        loaded_only_after: `fail_to_pass` tests that fail before for one reason: their file cannot be loaded.
+        excluded: tests that decide nothing.
+    """
+
+    repository: str
+    commit: NonEmptyText
+    parent: NonEmptyText
+    authored_at: NonEmptyText
+    committed_at: NonEmptyText
+    instruction: Literal["issue", "commit-message", "model"]
+    subject: str = ""
+    licence: str | None = None
+    issue: str | None = None
+    flags: tuple[Tag, ...] = ()
+    lines: int = 0
+    files: int = 0
+    loaded_only_after: tuple[TestId, ...] = ()
+    excluded: tuple[ExcludedTest, ...] = ()
+
+
 class TestsInstanceFile(InstanceFile, frozen=True):
-    """`instance.json` of an instance whose tests are any command with a result format."""
+    """`instance.json` of an instance whose tests are any command with a result format.
+
+    Attributes:
+        environment_path: a folder of the suite, with an `environment.json`: what the tests need installed.
+        created: the day of the change that the instance was made from, as in 2026-06-30.
+    """
 
     __test__ = False
 
     schema_version: Literal["proctor.instance@1"]
     eval: TestsEval
+    environment_path: RelPath | None = None
+    created: Day | None = None
+    provenance: Provenance | None = None
+
+
+class SuiteEnvironmentFile(StrictStruct, frozen=True):
+    """`environment.json`: what is installed for the tests of some instances, once, with the network.
+
+    Attributes:
+        runtimes: languages and their versions, as in ``{"python": "3.11"}``: python, node, go, rust, java.
+        install: a bash script that fills ``/deps``; it starts in a copy of an instance's repository, with the folder of
+            this file at ``/environment`` and, for Python, the interpreter in ``$PYTHON``. What it leaves in
+            ``/deps/tree`` is added to the workspace, where that has no such file.
+        variables: for that script, the tests and the agent.
+        shown: folders of ``/deps`` that are shown at other places too, by name.
+        image: the container image for ``--runner docker``.
+        date: nothing that was published after it is installed.
+    """
+
+    schema_version: Literal["proctor.suite_environment@1"]
+    install: NonEmptyText
+    runtimes: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    image: NonEmptyText | None = None
+    date: str | None = None

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 import proctor
+from proctor.benchmarks.suites.format import DEPS_DIR
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
@@ -143,7 +144,7 @@ async def _run_post_patch(
     pre_patch: asyncio.Future[TestStepResult],
 ) -> tuple[AppliedSubmission, _PostPatch]:
     tree = scratch / "post_patch"
-    applied = await asyncio.to_thread(_lay_out_submission, job, prediction, tree)
+    applied = await asyncio.to_thread(lay_out_submission, job, prediction, tree)
     steps: list[TestStepResult] = []
     solved: AppliedSubmission | None = None
     tests = await _controlled_tests(job, oracle)
@@ -158,7 +159,7 @@ async def _run_post_patch(
                 if asked.of_oracle and oracle is not None:
                     whole = scratch / "controls"
                     if solved is None:
-                        solved = await asyncio.to_thread(_lay_out_submission, job, oracle, whole)
+                        solved = await asyncio.to_thread(lay_out_submission, job, oracle, whole)
                     step = await _run_on(job, whole, asked, touched=solved.touched, permit=job.context.permit)
                 else:
                     permit = _permit_after(job, pre_patch)
@@ -220,7 +221,7 @@ async def _permit_after(job: SuiteGradingJob, pre_patch: asyncio.Future[TestStep
         yield
 
 
-def _lay_out_submission(job: SuiteGradingJob, prediction: Prediction, tree: Path) -> AppliedSubmission:
+def lay_out_submission(job: SuiteGradingJob, prediction: Prediction, tree: Path) -> AppliedSubmission:
     """Make `tree` what the tests run on after a submission: applied, protected files restored, hidden ones added.
 
     Raises:
@@ -268,7 +269,7 @@ async def check_health(job: SuiteGradingJob, oracle: Prediction | None, *, runs:
         if oracle is None:
             return await _task_health(job, problems=["there is no oracle to try"], codes=codes)
         try:
-            applied = await asyncio.to_thread(_lay_out_submission, job, oracle, solved)
+            applied = await asyncio.to_thread(lay_out_submission, job, oracle, solved)
             after = await _repeat(job, solved, "oracle", runs, touched=applied.touched)
         except InvalidSubmission as invalid:
             return await _task_health(job, problems=[f"the oracle cannot be applied: {invalid}"], codes=codes)
@@ -303,7 +304,8 @@ def _leaks(job: SuiteGradingJob, oracle: Prediction, workspace: Path) -> tuple[s
     """Where an agent that is given this instance could find the solution."""
     base = base_of(DirectorySource(path=str(job.instance.repo)))
     check_out(base, workspace)
-    proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind)
+    installed = [Path(mount.source) for mount in job.spec.mounts if mount.target == DEPS_DIR]
+    proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind, extra=installed)
     return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
 
 

@@ -67,6 +67,16 @@ class Instance(Record):
         return self.path.parent / self.file.oracle.patch_path if self.file.oracle else None
 
     @property
+    def environment(self) -> Path | None:
+        """The folder that says what its tests need installed, where that is more than its environment has."""
+        return None
+
+    @property
+    def created(self) -> str | None:
+        """The day of the change that it was made from, where it was made from one."""
+        return None
+
+    @property
     def protected(self) -> tuple[str, ...]:
         """Patterns of the paths that a submission cannot change for good."""
         return ()
@@ -108,7 +118,7 @@ class Instance(Record):
     def digest(self) -> str:
         """Identifies all that a verdict on this instance depends on; the wording and the oracle are not part of it."""
         digest = hashlib.sha256(self.path.read_bytes())
-        for tree in filter(None, (self.repo, self.hidden)):
+        for tree in filter(None, (self.repo, self.hidden, self.environment)):
             for line in _tree_lines(tree):
                 digest.update(line)
         return digest.hexdigest()

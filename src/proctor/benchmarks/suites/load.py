@@ -163,7 +163,7 @@ def _require_inside(suite: Path, instance: Instance) -> None:
     """
     statement = instance.path.parent / instance.file.problem_statement_path
     trees = [tree for tree in (instance.repo, instance.hidden) if tree is not None]
-    for path in (statement, *trees, *filter(None, [instance.oracle])):
+    for path in (statement, *trees, *filter(None, [instance.oracle, instance.environment])):
         require_inside(suite.parent, path)
     for tree in trees:
         if tree.is_dir():

@@ -8,14 +8,15 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.suites.format import TestsInstanceFile
+from proctor.benchmarks.suites.format import DEPS_DIR, ENVIRONMENT_FILE, TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
-from proctor.core.environment import Environment, EnvironmentRequirement, get_tree, missing_in
+from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, get_tree, missing_in
 from proctor.core.errors import LimitReached
-from proctor.core.trees import read_entry
+from proctor.core.trees import file_paths, read_entry
 from proctor.grading import (
     REPORTER_FORMATS,
     TEST_MACHINERY,
+    ConfigFile,
     GradingJob,
     InconclusiveKind,
     InconclusiveRun,
@@ -27,6 +28,7 @@ from proctor.grading import (
     plan_requirements,
     program_patterns,
     restore_protected,
+    without_tests,
 )
 
 SETUP_SECONDS: Final = 600.0
@@ -67,6 +69,19 @@ class TestsInstance(Instance):
         return None
 
     @property
+    def environment(self) -> Path | None:
+        """The folder of what its tests need installed; paths are the suite's, whose file is above `instances`."""
+        named = self.file.environment_path
+        if named is None:
+            return None
+        return next((up / named for up in self.path.parents if (up / named / ENVIRONMENT_FILE).is_file()), None)
+
+    @property
+    def created(self) -> str | None:
+        """The day of the change that it was made from."""
+        return self.file.created
+
+    @property
     def timeout_seconds(self) -> float | None:
         """As the instance says."""
         return self.file.eval.timeout_seconds
@@ -80,6 +95,8 @@ class TestsInstance(Instance):
     def _test_programs(self) -> tuple[EnvironmentRequirement, ...]:
         """What the tests, or the preparations for them, are started with, but for what the tree brings."""
         setup = self.file.eval.setup
+        if self.environment is not None:
+            return ()  # it is built when it is first needed, and brings them
         if setup:
             return bare_program(setup[0])  # it may bring the others
         brings_pytest = any(
@@ -91,6 +108,8 @@ class TestsInstance(Instance):
     def problems(self) -> Iterator[tuple[str, str]]:
         """Fields that depend on each other, and folders that must be there."""
         tests = self.file.eval
+        if self.file.environment_path is not None and self.environment is None:
+            yield ("$.environment_path", f"there is no {self.file.environment_path}/{ENVIRONMENT_FILE} in the suite")
         if self.hidden is not None and not self.hidden.is_dir():
             yield ("$.eval.hidden_path", f"there is no folder {tests.hidden_path}")
         if tests.format in REPORTER_FORMATS:
@@ -114,6 +133,7 @@ class TestsInstance(Instance):
     ) -> TestStepResult:
         """Set up, where the instance asks for it, and run the tests in an environment of their own."""
         pristine = touched is None
+        await asyncio.to_thread(add_installed_files, job.spec, tree)
         async with AsyncExitStack() as stack:
             failed = None
             if self.file.eval.setup or (pristine and self.file.requires):
@@ -124,6 +144,7 @@ class TestsInstance(Instance):
                 failed = await self._set_up(job, tree, set_up, pristine=pristine)
                 tree = set_up if set_up.exists() else tree
             run = failed or await job.run_tests(self._plan(), tree, pristine=pristine, permit=permit)
+            run = without_tests(run, self.file.eval.excluded)
         return TestStepResult(run=run, summary=await job.save_run(name, run))
 
     async def _set_up(self, job: GradingJob, tree: Path, target: Path, *, pristine: bool) -> TestRun | None:
@@ -152,8 +173,22 @@ class TestsInstance(Instance):
     def _plan(self) -> TestPlan:
         tests = self.file.eval
         return TestPlan(
-            format=TestFormat(tests.format), targets=tests.arguments, command=tests.command, variables=tests.variables
+            format=TestFormat(tests.format),
+            targets=tests.arguments,
+            command=tests.command,
+            variables=tests.variables,
+            python=tests.python or "python3",
+            paths=tests.paths,
+            config=self._config(),
+            autoload=tests.autoload,
+            options=tests.options,
         )
+
+    def _config(self) -> ConfigFile | None:
+        """What configures pytest, as the pristine tree has it."""
+        path = self.file.eval.config_path
+        data = self._read_tested(path) if path is not None else None
+        return None if path is None or data is None else ConfigFile(name=path, text=data.decode("utf-8", "replace"))
 
     async def _run_preparations(self, environment: Environment) -> TestRun | None:
         for command in self.file.eval.setup:
@@ -166,6 +201,18 @@ class TestsInstance(Instance):
                     log=done.stdout + done.stderr,
                 )
         return None
+
+
+def add_installed_files(spec: EnvironmentSpec, tree: Path) -> None:
+    """Add what was made in the tree when the project was installed, such as a file with its version."""
+    for mount in spec.mounts:
+        made = Path(mount.source) / "tree"
+        if mount.target == DEPS_DIR and made.is_dir():
+            for path in file_paths(made):
+                target = tree / os.fsdecode(path)
+                if not os.path.lexists(target):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(made / os.fsdecode(path), target)
 
 
 async def _check_requirements(environment: Environment, requirements: Sequence[EnvironmentRequirement]) -> None:

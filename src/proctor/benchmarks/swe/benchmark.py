@@ -31,7 +31,7 @@ from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.run import Machine
+from proctor.core.machine import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.grading.controls import control_summary
@@ -141,9 +141,9 @@ class SweBenchmark(Benchmark, Generic[R]):
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(self.name, row, self.official_grader) for row in self.rows.values())
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see Benchmark
         """Why these environments cannot be made for a task on this machine."""
-        return self.setup_of(task.id).missing_requirement()
+        return self.setup_of(task.id).missing_requirement(machine.gpus)
 
     def invalid_tasks(self) -> Sequence[InvalidTask]:
         """The rows that cannot be read, or miss data that grading needs."""

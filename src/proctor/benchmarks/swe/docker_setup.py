@@ -72,10 +72,10 @@ class DockerInstanceSetup:
         self._row = row
         self._start = start_state
 
-    def missing_requirement(self) -> str | None:
+    def missing_requirement(self, gpus: int = 0) -> str | None:
         """A GPU; no other is known before the image is pulled."""
         needs = "a GPU" if self._start.gpus == 1 else f"{self._start.gpus} GPUs"
-        return f"it needs {needs}, and environments have none" if self._start.gpus else None
+        return f"it needs {needs}, and environments have {gpus or 'none'}" if self._start.gpus > gpus else None
 
     def deviations(self) -> tuple[str, ...]:
         """It is the official image."""
@@ -86,7 +86,11 @@ class DockerInstanceSetup:
         context = folder / "image"
         await asyncio.to_thread(_write_context, context, self._row.image, self._start)
         return EnvironmentSpec(
-            build=context, workdir=self.workdir, network=Network.MODEL, variables=self._start.variables
+            build=context,
+            workdir=self.workdir,
+            network=Network.MODEL,
+            variables=self._start.variables,
+            limits=Limits(gpus=self._start.gpus),
         )
 
     async def base(self, environment_digest: str) -> Base:
@@ -111,7 +115,7 @@ class DockerInstanceSetup:
             workdir=self.workdir,
             network=Network.OPEN,
             variables=self._start.variables,
-            limits=Limits(output_bytes=100_000_000),
+            limits=Limits(output_bytes=100_000_000, gpus=self._start.gpus),
         )
 
     async def prepare_spec(self, spec: EnvironmentSpec, folder: Path) -> EnvironmentSpec:

@@ -45,7 +45,7 @@ class InstanceSetup(Protocol):
     provider_name: str
     workdir: str
 
-    def missing_requirement(self) -> str | None:
+    def missing_requirement(self, gpus: int = 0) -> str | None:
         """Why this machine cannot set the instance up; None when no reason is known without trying."""
         ...
 

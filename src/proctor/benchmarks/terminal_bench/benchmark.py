@@ -25,8 +25,8 @@ from proctor.core.benchmark import DatasetInfo, GradeOptions, InvalidTask
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.core.machine import Machine
 from proctor.core.record import from_json
-from proctor.core.run import Machine
 from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task
 from proctor.core.verdict import Verdict
 from proctor.grading.state import (
@@ -122,8 +122,8 @@ class TerminalBench(StateGradedBenchmark):
         if no_machine is not None:
             return no_machine
         harbor = self._read_tasks[0][task.id]
-        if harbor.gpus:
-            return _no_gpu_error(harbor).sentence
+        if harbor.gpus > machine.gpus:
+            return f"{harbor.name} needs {harbor.gpus} GPU, and environments have {machine.gpus or 'none'}"
         if harbor.memory_mb is not None and harbor.memory_mb > machine.memory_mb:
             return f"{task.id} needs {harbor.memory_mb} MB of memory, and this machine has {machine.memory_mb}"
         try:
@@ -137,11 +137,9 @@ class TerminalBench(StateGradedBenchmark):
         """The container; all that the agent starts from is in its image.
 
         Raises:
-            InfrastructureError: a variable that the task asks of this machine is not set, or it has no GPU to give.
+            InfrastructureError: a variable that the task asks of this machine is not set.
         """
         harbor = self._read_tasks[0][task.id]
-        if harbor.gpus:
-            raise _no_gpu_error(harbor)
         self._resolve_variables(harbor, harbor.verifier_variables)
         return msgspec.structs.replace(
             self.environment_spec(task, GradeOptions()), variables=self._resolve_variables(harbor, harbor.variables)
@@ -255,7 +253,7 @@ def as_task(task: HarborTask) -> Task:
             source=ImageSource(image=task.image or f"built from {task.name}", workdir=task.workdir),
             submission=SubmissionKind.STATE,
             network=Network.OPEN if task.network == "public" else Network.MODEL,
-            limits=Limits(wall_seconds=task.agent_seconds, cpus=task.cpus, memory_mb=task.memory_mb),
+            limits=Limits(wall_seconds=task.agent_seconds, cpus=task.cpus, memory_mb=task.memory_mb, gpus=task.gpus),
         ),
         private=PrivatePart(
             oracle=Oracle(text=solution_script(task)) if task.has_solution else None,
@@ -293,10 +291,6 @@ async def _wait_until_healthy(task: HarborTask, environment: Environment) -> Non
         if left:
             await asyncio.sleep(check.interval)
     raise InfrastructureError(f"the environment is not up after {check.retries} checks", where=task.name)
-
-
-def _no_gpu_error(task: HarborTask) -> InfrastructureError:
-    return _not_runnable(f"{task.name} needs {task.gpus} GPU, and environments have none")
 
 
 def _not_runnable(what: str) -> InfrastructureError:

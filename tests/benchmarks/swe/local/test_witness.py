@@ -136,7 +136,7 @@ async def test_a_reporter_that_is_found_on_the_stack_reports_altered_tests_as_pa
 
 @pytest.mark.parametrize(("manner", "program"), [("django", "tests/runtests.py"), ("sympy", "bin/test")])
 async def test_a_replaced_test_program_is_restored(manner: str, program: str, world: World, tmp_path: Path) -> None:
-    before = (world.repository.path / program).read_text()
+    before = (world.repository / program).read_text()
     after = before.splitlines(keepends=True)[0] + PASSING_RUNTESTS.format(lines=printed_lines(manner))
     verdict = await verdict_on(world, manner, diff_of({program: (before, after)}), tmp_path)
     assert (verdict.status, verdict.cause, verdict.official) == (

@@ -8,7 +8,6 @@ import asyncio
 import os
 import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -60,15 +59,6 @@ class LocalSetup(Record):
     tree: Path
     venv: Path
     start_tree: Path
-
-
-def hidden_site_packages(interpreter: Interpreter) -> tuple[str, ...]:
-    """What is installed in the Pythons that a local environment shows: it may be the project, years later."""
-    folders: dict[str, None] = {}
-    for prefix in (interpreter.prefix, sys.base_prefix, "/usr", "/usr/local"):
-        for form in ("lib/python*/site-packages", "lib/python*/dist-packages", "local/lib/python*/dist-packages"):
-            folders |= dict.fromkeys(str(path.resolve()) for path in Path(prefix).glob(form))
-    return tuple(folders)
 
 
 def site_packages_mounts(interpreter: Interpreter, venv: Path) -> tuple[Mount, ...]:

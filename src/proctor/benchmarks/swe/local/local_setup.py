@@ -9,14 +9,19 @@ from pathlib import Path
 import msgspec
 
 from proctor.benchmarks.data import repository_url
-from proctor.benchmarks.python_envs import VENV_DIR, choose_interpreter, find_interpreters, venv_variables
+from proctor.benchmarks.python_envs import (
+    VENV_DIR,
+    choose_interpreter,
+    find_interpreters,
+    hidden_site_packages,
+    venv_variables,
+)
 from proctor.benchmarks.swe.instance_setup import StartState
 from proctor.benchmarks.swe.local.build import (
     WORKDIR,
     LocalSetup,
     LocalSetupSpec,
     ensure_local_setup,
-    hidden_site_packages,
     site_packages_mounts,
 )
 from proctor.benchmarks.swe.local.network_tests import network_obstacle
@@ -40,7 +45,7 @@ class LocalInstanceSetup:
         self._row = row
         self._start = start_state
 
-    def missing_requirement(self) -> str | None:
+    def missing_requirement(self, gpus: int = 0) -> str | None:  # noqa: ARG002 - see InstanceSetup
         """Why this machine cannot set the instance up; None when no reason is known without trying."""
         try:
             _ = self._setup_spec

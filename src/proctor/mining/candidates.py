@@ -1,0 +1,97 @@
+"""Which changes of a history are worth trying, and why the others are not."""
+
+import re
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Final
+
+from proctor.core.record import Record
+from proctor.grading import is_protected
+from proctor.mining.history import ChangedPath, HistoryChange
+from proctor.mining.settings import MineOptions, MineSettings
+from proctor.mining.split import LANGUAGE_OF_SUFFIX, PathRole, SplitChange, SplitRules, split_change
+
+_BOTS: Final = re.compile(
+    r"\[bot\]|dependabot|renovate|pre-commit-ci|github-actions|greenkeeper|snyk-bot|weblate", re.IGNORECASE
+)
+_REVERT: Final = re.compile(r'^Revert "')
+
+
+class Stage(StrEnum):
+    """Where a change left the funnel; the order is that of the funnel."""
+
+    COMMIT = "commit"  # its message, author, size or paths
+    SETUP = "setup"  # what the tests need cannot be installed
+    TESTS = "tests"  # the tests cannot be run, or show nothing
+    PROOF = "proof"  # the task leaks, is not healthy, or is not fair
+    TASK = "task"  # it became a task
+
+
+class Candidate(Record):
+    """A change that may become a task."""
+
+    change: HistoryChange
+    split: SplitChange
+    language: str
+
+
+class PassedOver(Record):
+    """Why a change is no candidate: a short code for counting, and a sentence."""
+
+    code: str
+    reason: str
+
+
+def judge_change(
+    change: HistoryChange, paths: tuple[ChangedPath, ...], options: MineOptions, settings: MineSettings
+) -> Candidate | PassedOver:
+    """Whether a change is worth trying, from its message, its author and its paths alone."""
+    passed = _by_message(change, options)
+    if passed is not None:
+        return passed
+    names = [path.path for path in paths]
+    if options.only and not any(is_protected(name, options.only) for name in names):
+        return PassedOver(code="path", reason="touches none of the chosen paths")
+    if options.without and any(is_protected(name, options.without) for name in names):
+        return PassedOver(code="path", reason="touches an excluded path")
+    given = settings.paths
+    split = split_change(paths, SplitRules(tests=given.tests, source=given.source, generated=given.generated))
+    return _by_split(change, split, options, settings)
+
+
+def _by_message(change: HistoryChange, options: MineOptions) -> PassedOver | None:
+    if not change.parent:
+        return PassedOver(code="root", reason="the first commit has no parent to start from")
+    author = f"{change.author} {change.email}"
+    if _BOTS.search(author):
+        return PassedOver(code="author", reason=f"a bot made it: {change.author}")
+    if any(part.lower() in author.lower() for part in options.exclude_authors):
+        return PassedOver(code="author", reason=f"excluded author: {change.author}")
+    if _REVERT.match(change.subject):
+        return PassedOver(code="revert", reason="takes another change back")
+    return None
+
+
+def _by_split(
+    change: HistoryChange, split: SplitChange, options: MineOptions, settings: MineSettings
+) -> Candidate | PassedOver:
+    tests = [path for path in split.tests if path.status != "D"]
+    if not split.of(PathRole.SOURCE):
+        return PassedOver(code="no-source", reason="changes no source")
+    if not split.tests:
+        return PassedOver(code="no-tests", reason="changes no tests")
+    if not tests:
+        return PassedOver(code="no-tests", reason="only removes tests")
+    language = settings.setup.language or split.language
+    if language is None:
+        return PassedOver(code="language", reason="changes source of no language that is known")
+    runnable = [path for path in tests if LANGUAGE_OF_SUFFIX.get(PurePosixPath(path.path).suffix) == language]
+    if not runnable and not settings.test.command:
+        return PassedOver(code="no-tests", reason=f"changes no test file in {language}")
+    if split.source_files > options.max_files:
+        return PassedOver(code="too-large", reason=f"changes {split.source_files} files of source")
+    if split.source_lines > options.max_lines:
+        return PassedOver(code="too-large", reason=f"changes {split.source_lines} lines of source")
+    if split.source_lines < options.min_lines:
+        return PassedOver(code="too-small", reason=f"changes {split.source_lines} lines of source")
+    return Candidate(change=change, split=split, language=language)

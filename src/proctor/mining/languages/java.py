@@ -1,0 +1,123 @@
+"""Java: Maven or Gradle with a repository of its own, filled by one run of the tests; reports in JUnit's format."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+from proctor.benchmarks.suites.format import SuiteEnvironmentFile, TestsEval
+from proctor.mining.languages.base import EnvironmentPlan, InstallFolder, Language, Project, SetupFailed
+from proctor.mining.settings import MineSettings
+
+_SKIPPED: Final = (
+    "-Drat.skip=true -Dcheckstyle.skip=true -Dspotbugs.skip=true -Dpmd.skip=true -Dcpd.skip=true -Djacoco.skip=true "
+    "-Denforcer.skip=true -Dmaven.javadoc.skip=true -Danimal.sniffer.skip=true -Djapicmp.skip=true -Dlicense.skip=true "
+    "-Dspotless.check.skip=true -Dbuildnumber.skip=true -Dmaven.gitcommitid.skip=true -Dgpg.skip=true"
+)
+_MAVEN: Final = f"mvn --batch-mode --no-transfer-progress -Dmaven.repo.local=/deps/maven {_SKIPPED}"
+# The tests are run once with the network: Maven fetches what runs them only when there is something to run.
+_MAVEN_INSTALL: Final = f"""
+cp -r /environment/files/. .
+export HOME=/tmp/home MAVEN_OPTS="-Duser.home=/tmp/home"
+mkdir -p $HOME
+{_MAVEN} -Dmaven.test.failure.ignore=true -DfailIfNoTests=false test || {_MAVEN} test-compile
+find /deps/maven -name '*.lastUpdated' -delete
+find /deps/maven -name '_remote.repositories' -delete
+"""
+_MAVEN_TEST: Final = f"""
+{_MAVEN} --offline -q -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -Dtest="$2" test
+code=$?
+mkdir -p "$1"
+find . -path '*/surefire-reports/TEST-*.xml' -exec cp {{}} "$1/" \\;
+exit $code
+"""
+_GRADLE_INSTALL: Final = """
+cp -r /environment/files/. .
+export HOME=/tmp/home
+mkdir -p $HOME
+if [ -x ./gradlew ]; then ./gradlew --no-daemon test --continue || ./gradlew --no-daemon testClasses
+else gradle --no-daemon test --continue || gradle --no-daemon testClasses; fi
+"""
+_GRADLE_TEST: Final = """
+if [ -x ./gradlew ]; then gradle=./gradlew; else gradle=gradle; fi
+report=$1; shift
+$gradle --no-daemon --offline test --continue "$@"
+code=$?
+mkdir -p "$report"
+find . -path '*/test-results/*/TEST-*.xml' -exec cp {} "$report/" \\;
+exit $code
+"""
+
+
+class JavaLanguage(Language):
+    """Java, and Kotlin beside it."""
+
+    name = "java"
+
+    async def plan_environment(
+        self,
+        project: Project,
+        settings: MineSettings,
+        install: InstallFolder,  # noqa: ARG002 - builds name their versions
+    ) -> EnvironmentPlan:
+        """What the build fetches for a run of its tests."""
+        is_maven = _is_maven(project)
+        names = (
+            ("pom.xml",)
+            if is_maven
+            else (
+                "build.gradle",
+                "build.gradle.kts",
+                "settings.gradle",
+                "settings.gradle.kts",
+                "gradle.properties",
+                "libs.versions.toml",
+            )
+        )
+        files = project.manifests([path for path in project.paths if PurePosixPath(path).name in names])
+        variables = {} if is_maven else {"GRADLE_USER_HOME": "/deps/gradle"}
+        return EnvironmentPlan(
+            file=SuiteEnvironmentFile(
+                schema_version="proctor.suite_environment@1",
+                install=(_MAVEN_INSTALL if is_maven else _GRADLE_INSTALL).strip(),
+                runtimes={"java": settings.setup.runtimes.get("java", "17")},
+                variables={**variables, **settings.setup.variables},
+                image=settings.setup.image or ("maven:3-eclipse-temurin-17" if is_maven else "gradle:8-jdk17"),
+            ),
+            files={f"files/{name}": data for name, data in files.items()},
+        )
+
+    def plan_tests(self, project: Project, settings: MineSettings) -> TestsEval:
+        """The changed test classes."""
+        classes = sorted(
+            {
+                PurePosixPath(path).stem
+                for path in project.tests
+                if path.endswith((".java", ".kt"))
+                and re.search(r"Tests?$|TestCase$|^Test[A-Z]|IT$|Spec$", PurePosixPath(path).stem)
+            }
+        )
+        if not classes:
+            raise SetupFailed("changes no test class", code="no-test-module")
+        if _is_maven(project):
+            chosen = "*" if settings.test.scope == "all" else ",".join(classes)
+            command: tuple[str, ...] = ("sh", "-c", _MAVEN_TEST, "sh", "{report}", chosen)
+        else:
+            filters = (
+                ()
+                if settings.test.scope == "all"
+                else tuple(word for name in classes for word in ("--tests", f"*{name}"))
+            )
+            command = ("sh", "-c", _GRADLE_TEST, "sh", "{report}", *filters)
+        return TestsEval(
+            format="junit", command=command, setup=settings.test.build, timeout_seconds=settings.test.timeout_seconds
+        )
+
+
+def _is_maven(project: Project) -> bool:
+    if "pom.xml" in project.paths:
+        return True
+    if any(PurePosixPath(path).name in {"build.gradle", "build.gradle.kts"} for path in project.paths):
+        return False
+    raise SetupFailed(
+        "it has neither pom.xml nor build.gradle; say how it is set up in [setup] commands", code="no-manifest"
+    )

@@ -1,0 +1,331 @@
+"""Mining a suite: candidates in order, several at once, each stored when it is done, until there are tasks enough."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.core.environment import EnvironmentProvider
+from proctor.core.errors import LimitReached, RetryableError, UsageError
+from proctor.core.files import cache_root, file_lock, write_atomic
+from proctor.core.record import to_json
+from proctor.core.trees import disk_bytes
+from proctor.mining.candidates import Candidate, PassedOver, Stage, judge_change
+from proctor.mining.drafts import ENVIRONMENTS, INSTANCES, write_suite
+from proctor.mining.history import HistoryChange, HistoryRange, RepositoryHistory
+from proctor.mining.issue_writer import IssueWriter
+from proctor.mining.issues import FindIssue
+from proctor.mining.journal import STATE_FOLDER, MineRequest, MiningJournal, settings_digest
+from proctor.mining.report import REPORT_FILE, MinedCommit, MiningReport
+from proctor.mining.settings import MineOptions, MineSettings
+from proctor.mining.task_maker import CandidateResult, TaskMaker
+
+_RETRIES: Final = 3
+_TRIED_FOR_SETUP: Final = 3
+_RETRY_SECONDS: Final = 5.0
+# What stays in the cache of installed environments when the disk budget is spent: those in use.
+_EVICTED_SHARE: Final = 0.5
+
+
+@dataclass(slots=True)
+class MineSession:
+    """What one session of mining is given.
+
+    Attributes:
+        out: the suite's folder.
+        jobs: candidates at the same time.
+        disk: bytes that the suite and the environments installed for it may take; None: no limit.
+        update: keep the tasks that are there, and try what is new since.
+        on_result: called with each candidate that is done.
+        on_start: called with each that is started.
+        results: what became of the candidates that were tried, by commit.
+    """
+
+    history: RepositoryHistory
+    provider: EnvironmentProvider
+    out: Path
+    options: MineOptions
+    settings: MineSettings
+    repository: str
+    jobs: int = 1
+    disk: int | None = None
+    update: bool = False
+    look_up: FindIssue | None = None
+    writer: IssueWriter | None = None
+    on_start: Callable[[Candidate], None] = lambda _: None
+    on_result: Callable[[Candidate, CandidateResult], None] = lambda _, __: None
+    results: dict[str, CandidateResult] = field(default_factory=dict)
+
+
+def list_candidates(
+    history: RepositoryHistory, options: MineOptions, settings: MineSettings
+) -> tuple[list[Candidate], list[tuple[HistoryChange, PassedOver]]]:
+    """The changes of the range that are worth trying, and the others with their reasons; both newest first."""
+    candidates, others = [], []
+    wanted = HistoryRange(since=options.since, until=options.until)
+    for change in history.changes(wanted):
+        if options.commits and not change.commit.startswith(options.commits):
+            continue
+        paths = history.changed_paths(change) if change.parent else ()
+        judged = judge_change(change, paths, options, settings)
+        if isinstance(judged, Candidate):
+            candidates.append(judged)
+        else:
+            others.append((change, judged))
+    return candidates, others
+
+
+async def setup_failures(
+    history: RepositoryHistory,
+    provider: EnvironmentProvider,
+    scratch: Path,
+    options: MineOptions,
+    settings: MineSettings,
+) -> tuple[str, ...]:
+    """Why the first candidates cannot be set up, or their tests cannot be run; nothing when one of them can."""
+    candidates, _ = await asyncio.to_thread(list_candidates, history, options, settings)
+    maker = TaskMaker(history, provider, scratch, msgspec.structs.replace(options, runs=1, controls=0), settings)
+    failures = []
+    for candidate in candidates[:_TRIED_FOR_SETUP]:
+        result = await _make(maker, candidate)
+        if result.stage is not Stage.SETUP and result.code != "tests-do-not-run":
+            return ()
+        failures.append(f"{candidate.change.commit[:10]}: {result.reason}")
+    return tuple(failures)
+
+
+async def mine(session: MineSession) -> MiningReport:
+    """Make the suite, or continue with it.
+
+    Raises:
+        UsageError: another suite is there, or this one is complete.
+        LimitReached: the disk budget is spent.
+        RetryableError: a package index cannot be reached.
+    """
+    session.out = session.out.absolute()
+    session.out.mkdir(parents=True, exist_ok=True)
+    journal = MiningJournal(session.out)
+    (session.out / STATE_FOLDER).mkdir(exist_ok=True)
+    with file_lock(session.out / STATE_FOLDER / "lock", what=f"the suite {session.out}", wait_seconds=0):
+        request = _open_request(session, journal)
+        session.results = journal.results()
+        candidates, others = await asyncio.to_thread(
+            list_candidates, session.history, session.options, session.settings
+        )
+        maker = TaskMaker(
+            session.history,
+            session.provider,
+            session.out / STATE_FOLDER / "drafts",
+            session.options,
+            session.settings,
+            look_up=session.look_up,
+            writer=session.writer,
+        )
+        await _try_candidates(session, journal, maker, candidates)
+        report = await asyncio.to_thread(_write_suite, session, candidates, others)
+        journal.write_request(msgspec.structs.replace(request, head=session.history.head, done=True))
+        await asyncio.to_thread(shutil.rmtree, session.out / STATE_FOLDER / "drafts", ignore_errors=True)
+    return report
+
+
+def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
+    request = MineRequest(
+        repository=session.repository,
+        name=session.history.name,
+        options=session.options,
+        runner=session.provider.name,
+        settings=settings_digest(session.settings),
+    )
+    known = journal.request()
+    if known is None:
+        if any(one.name != STATE_FOLDER for one in session.out.iterdir()):
+            raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+    else:
+        same = msgspec.structs.replace(known, head="", done=False)
+        if same != request:
+            raise UsageError(
+                "a suite was mined there with other options, or from another repository",
+                where=session.out,
+                fix="give the same ones again, or another --out",
+            )
+        if known.done and not session.update:
+            raise UsageError("this suite is complete", where=session.out, fix="--update adds what is new since")
+        if known.done and known.head and not session.history.is_ancestor(known.head):
+            raise UsageError(
+                "the history was rewritten since this suite was mined", where=session.out, fix="mine it anew elsewhere"
+            )
+    journal.write_request(request)
+    return request
+
+
+async def _try_candidates(
+    session: MineSession, journal: MiningJournal, maker: TaskMaker, candidates: list[Candidate]
+) -> None:
+    """Try candidates in their order until there are tasks enough; all before the last one tried have a result."""
+    limit = None if session.update else session.options.limit
+    if session.update:
+        # What is older than all that was tried before was beyond the limit then.
+        tried = [place for place, one in enumerate(candidates) if one.change.commit in session.results]
+        candidates = candidates[: tried[-1] + 1] if tried else candidates
+    waiting = iter(candidates)
+    listed = {candidate.change.commit for candidate in candidates}
+
+    def is_enough() -> bool:
+        made = sum(one.stage is Stage.TASK for commit, one in session.results.items() if commit in listed)
+        return limit is not None and made >= limit
+
+    async def work() -> None:
+        for candidate in waiting:
+            if is_enough():
+                return
+            if candidate.change.commit not in session.results:
+                await _try_candidate(session, journal, maker, candidate)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(session.jobs):
+                group.create_task(work())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _try_candidate(session: MineSession, journal: MiningJournal, maker: TaskMaker, candidate: Candidate) -> None:
+    session.on_start(candidate)
+    result = await _make(maker, candidate)
+    if result.stage is Stage.TASK:
+        await asyncio.to_thread(_keep, session.out, maker.draft_folder(candidate), result)
+    journal.add(result)
+    session.results[candidate.change.commit] = result
+    session.on_result(candidate, result)
+    if session.disk is not None:
+        await asyncio.to_thread(_keep_to_budget, session.out, session.disk)
+
+
+async def _make(maker: TaskMaker, candidate: Candidate) -> CandidateResult:
+    for number in range(_RETRIES):
+        try:
+            return await maker.make(candidate)
+        except RetryableError:
+            if number == _RETRIES - 1:
+                raise
+            await asyncio.sleep(_RETRY_SECONDS * (number + 1))
+    raise AssertionError  # the loop returns or raises
+
+
+def _keep(out: Path, draft: Path, result: CandidateResult) -> None:
+    """Move a finished task, and its environment, into the suite."""
+    assert result.task_id is not None  # noqa: S101 - a task has an id
+    environment = out / result.environment
+    if not environment.is_dir():
+        environment.parent.mkdir(parents=True, exist_ok=True)
+        (draft / result.environment).rename(environment)
+    target = out / INSTANCES / result.task_id
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    (draft / INSTANCES / result.task_id).rename(target)
+    shutil.rmtree(draft, ignore_errors=True)
+
+
+def _keep_to_budget(out: Path, budget: int) -> None:
+    """Remove installed environments, the oldest first, while all of it takes more than the budget.
+
+    Raises:
+        LimitReached: the suite alone takes more.
+    """
+    root = cache_root().absolute() / "suite_environments"
+    own = disk_bytes(out)
+    folders = [folder for folder in root.iterdir() if (folder / "built").is_file()] if root.is_dir() else []
+    sizes = {folder: disk_bytes(folder) for folder in folders}
+    total = own + sum(sizes.values())
+    if own > budget:
+        raise LimitReached("disk", value=own, limit=budget, where=out)
+    # The newest half is likely to be needed by the next candidates.
+    oldest = sorted(folders, key=lambda folder: (folder / "built").stat().st_mtime)
+    for folder in oldest[: int(len(oldest) * _EVICTED_SHARE)]:
+        if total <= budget:
+            return
+        (folder / "built").unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        total -= sizes[folder]
+
+
+def _write_suite(
+    session: MineSession, candidates: list[Candidate], others: list[tuple[HistoryChange, PassedOver]]
+) -> MiningReport:
+    """`suite.json` and `mining.json`, over the first tasks of the order; what is beyond the limit is removed."""
+    limit = None if session.update else session.options.limit
+    kept: list[str] = []
+    listed: list[MinedCommit] = []
+    results = session.results
+    unseen = 0
+    last = None
+    for candidate in candidates:
+        result = results.get(candidate.change.commit)
+        if result is None or (limit is not None and len(kept) >= limit):
+            unseen += 1
+            continue
+        last = candidate.change
+        if result.stage is Stage.TASK and result.task_id is not None:
+            kept.append(result.task_id)
+        listed.append(_mined(candidate.change, result))
+    # Commits beyond the last one that was tried were not looked at, whatever they are.
+    order = {change.commit: place for place, change in enumerate(session.history.changes(HistoryRange()))}
+    end = order[last.commit] if last is not None and unseen else len(order)
+    seen = [pair for pair in others if order[pair[0].commit] <= end]
+    unseen += len(others) - len(seen)
+    listed += [
+        MinedCommit(
+            commit=change.commit,
+            day=change.day,
+            subject=change.subject,
+            stage=Stage.COMMIT,
+            code=passed.code,
+            reason=passed.reason,
+        )
+        for change, passed in seen
+    ]
+    listed.sort(key=lambda one: order[one.commit])
+    report = MiningReport(
+        suite=session.history.name,
+        repository=session.history.address,
+        head=session.history.head,
+        commits=tuple(listed),
+        unseen=unseen,
+    )
+    _remove_others(session.out, set(kept))
+    write_atomic(session.out / REPORT_FILE, to_json(report))
+    if kept:
+        write_suite(session.out, session.history.name, kept, f"Mined from the history of {session.history.address}.")
+    return report
+
+
+def _mined(change: HistoryChange, result: CandidateResult) -> MinedCommit:
+    return MinedCommit(
+        commit=change.commit,
+        day=change.day,
+        subject=change.subject,
+        stage=result.stage,
+        code=result.code,
+        reason=result.reason,
+        task_id=result.task_id,
+    )
+
+
+def _remove_others(out: Path, kept: set[str]) -> None:
+    """Remove tasks beyond the limit, and environments that no task uses."""
+    from proctor.benchmarks.suites.load import INSTANCE_FILE  # noqa: PLC0415 - needed here only
+
+    used = set()
+    for folder in sorted((out / INSTANCES).glob("*")):
+        if folder.name not in kept:
+            shutil.rmtree(folder)
+            continue
+        file = msgspec.json.decode((folder / INSTANCE_FILE).read_bytes())
+        used.add(file.get("environment_path"))
+    for folder in sorted((out / ENVIRONMENTS).glob("*")):
+        if f"{ENVIRONMENTS}/{folder.name}" not in used:
+            shutil.rmtree(folder)

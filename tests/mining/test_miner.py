@@ -1,0 +1,224 @@
+"""Mining a repository that the test makes: what becomes a task, and why the rest does not."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cli_jobs import PATIENCE, commands
+from mining_world import FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from suite_world import proctor
+from waiting import until
+
+
+@pytest.fixture(scope="module")
+def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the calculator's repository and its suite."""
+    folder = tmp_path_factory.mktemp("mined")
+    calculator(folder / "calc")
+    done = mine(folder, folder / "calc")
+    assert done.code == 0, done.stderr
+    return folder
+
+
+def report(folder: Path) -> dict[str, str]:
+    """What became of each commit, by its subject."""
+    document = json.loads((folder / "exam" / "mining.json").read_text())
+    return {one["subject"]: one.get("code") or one["stage"] for one in document["commits"]}
+
+
+def test_every_commit_has_an_outcome(mined: Path) -> None:
+    assert report(mined) == {
+        "Start": "root",
+        "Describe it": "no-source",
+        "Fix sums (#7)": "task",
+        "Test more": "no-source",
+        "Bump": "author",
+        "Add doubling": "task",
+        "Rename": "no-fail-to-pass",
+    }
+
+
+def instances(folder: Path) -> dict[str, dict[str, object]]:
+    files = (folder / "exam" / "instances").glob("*/instance.json")
+    documents = [json.loads(file.read_text()) for file in files]
+    return {one["provenance"]["subject"]: one for one in documents}
+
+
+def test_a_task_has_labels_by_what_happened_and_says_where_it_comes_from(mined: Path) -> None:
+    task = instances(mined)["Fix sums (#7)"]
+    evaluation, provenance = task["eval"], task["provenance"]
+    assert evaluation["fail_to_pass"] == ["tests.test_calc.CalcTest.test_sums"]  # type: ignore[index]
+    assert evaluation["pass_to_pass"] == ["tests.test_calc.CalcTest.test_zero"]  # type: ignore[index]
+    assert task["created"] == "2026-03-03"
+    assert provenance["licence"] == "MIT"  # type: ignore[index]
+    folder = mined / "exam" / "instances" / str(task["instance_id"])
+    assert (folder / "issue.md").read_text() == (
+        "Fix sums\n\nAdding two numbers gives their difference, so that every sum of positive numbers is too small.\n"
+    )
+    assert (folder / "repo" / "calc.py").read_text() != FIXED
+    assert "test_sums" not in (folder / "repo/tests/test_calc.py").read_text()
+    assert "test_sums" in (folder / "hidden/tests/test_calc.py").read_text()
+    assert "tests/" not in (folder / "oracle.diff").read_text()
+
+
+def test_tests_that_fail_because_their_file_cannot_be_loaded_are_told_from_those_that_fail(mined: Path) -> None:
+    task = instances(mined)["Add doubling"]
+    names = {f"tests.test_calc.CalcTest.{name}" for name in ("test_doubles", "test_sums", "test_zero")}
+    assert set(task["eval"]["fail_to_pass"]) == names  # type: ignore[index]
+    assert set(task["provenance"]["loaded_only_after"]) == names - {"tests.test_calc.CalcTest.test_doubles"}  # type: ignore[index]
+
+
+def test_the_same_command_gives_the_same_bytes_also_with_several_jobs(mined: Path, tmp_path: Path) -> None:
+    again = mine(tmp_path, mined / "calc", "--jobs", "3")
+    assert again.code == 0, again.stderr
+    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+
+
+def test_every_task_is_healthy_in_an_environment_made_anew(mined: Path, tmp_path: Path) -> None:
+    done = proctor(tmp_path, "bench", "validate", "--suite", mined / "exam", "--json", "--quiet")
+    tasks = json.loads(done.stdout)["tasks"]
+    assert done.code == 0, done.stdout
+    assert len(tasks) == 2
+    assert all(task["healthy"] and task["controls"]["controlled"] for task in tasks)
+
+
+def test_the_oracle_is_resolved_and_no_answer_is_not(mined: Path, tmp_path: Path) -> None:
+    for agent, wanted in (("oracle", 2), ("nop", 0)):
+        done = proctor(tmp_path, "bench", "run", "--suite", mined / "exam", "--agent", agent, "--json")
+        assert done.code == 0, done.stderr
+        assert json.loads(done.stdout)["resolved"] == wanted
+
+
+def test_a_scripted_agent_that_sees_only_the_workspace_solves_a_task(mined: Path, tmp_path: Path) -> None:
+    fix = "sed -i 's/a - b/a + b/' calc.py && /deps/venv/bin/python -m unittest -q tests.test_calc && git log --oneline"
+    done = proctor(
+        tmp_path,
+        *(
+            "bench",
+            "run",
+            "--suite",
+            mined / "exam",
+            "--agent",
+            "command",
+            "--agent-command",
+            f"sh -c '{fix.replace(chr(39), chr(34))}'",
+        ),
+        *("--after", "2026-03-02", "--filter", "20260303", "--json"),
+    )
+    assert done.code == 0, done.stderr
+    assert json.loads(done.stdout)["resolved"] == 1
+
+
+def test_tasks_can_be_limited_to_what_came_after_a_day(mined: Path, tmp_path: Path) -> None:
+    listed = proctor(tmp_path, "bench", "list", "--suite", mined / "exam", "--after", "2026-03-03", "--json")
+    assert [task["id"] for task in json.loads(listed.stdout)["tasks"]] == [
+        instances(mined)["Add doubling"]["instance_id"]
+    ]
+    wrong = proctor(tmp_path, "bench", "list", "--suite", mined / "exam", "--after", "soon")
+    assert wrong.code == 2
+    undated = proctor(tmp_path, "bench", "list", "--suite", "core-mini", "--after", "2026-01-01")
+    assert undated.code == 2
+    assert "it is not known from when" in undated.stderr
+
+
+def test_a_killed_mining_is_resumed_and_ends_as_if_it_had_not_been(mined: Path, tmp_path: Path) -> None:
+    environment = {"PROCTOR_CACHE": str(tmp_path / "cache")}
+    arguments = ("suite", "mine", mined / "calc", "--out", tmp_path / "exam")
+    clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    job = commands().start(*arguments, cwd=tmp_path, env={**clean, **environment})
+    journal = tmp_path / "exam/.mining/journal.jsonl"
+    until(lambda: journal.is_file() and journal.stat().st_size > 0, "the first candidate", seconds=PATIENCE)
+    job.signal(signal.SIGKILL)
+    job.wait_here()
+    first = journal.read_text().splitlines()
+    assert len(first) < 3
+    done = mine(tmp_path, mined / "calc")
+    assert done.code == 0, done.stderr
+    assert journal.read_text().splitlines()[: len(first)] == first
+    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+
+
+def test_an_update_adds_what_is_new_and_keeps_the_rest(tmp_path: Path) -> None:
+    repository = calculator(tmp_path / "calc")
+    assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 0
+    before = set(files_of(tmp_path / "exam"))
+    assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 2
+    repository.commit(
+        "Subtract\n\nThe calculator can subtract numbers now with a function that is called minus, as users asked for.",
+        {
+            "calc.py": FIXED + "\n\ndef minus(a, b):\n    return a - b\n",
+            "tests/test_calc.py": module_of_tests(
+                ZERO, "test_minus(self):\n        self.assertEqual(minus(3, 1), 2)", imports="add, minus"
+            ),
+        },
+    )
+    done = mine(tmp_path, tmp_path / "calc", "--limit", "1", "--update")
+    assert done.code == 0, done.stderr
+    after = set(files_of(tmp_path / "exam"))
+    assert before < after
+    assert len(instances(tmp_path)) == 2
+
+
+def test_explain_lists_every_commit_and_runs_nothing(mined: Path, tmp_path: Path) -> None:
+    done = proctor(tmp_path, "suite", "mine", mined / "calc", "--explain")
+    assert done.code == 0
+    assert "a bot made it" in done.stdout
+    assert "1 author" in done.stdout
+    assert not (tmp_path / "exams").exists()
+
+
+def test_show_has_the_funnel_the_flags_and_the_time(mined: Path, tmp_path: Path) -> None:
+    summary = proctor(tmp_path, "suite", "show", mined / "exam", "--json").json
+    assert [step["left"] for step in summary["funnel"]] == [7, 3, 3, 2, 2]
+    assert summary["languages"] == {"python": 2}
+    assert summary["months"] == {"2026-03": 2}
+    assert summary["environments"] == 1
+    assert summary["seconds_per_task"] > 0
+    shown = proctor(tmp_path, "suite", "show", mined / "exam", "--tasks").stdout
+    assert "no-fail-to-pass" in shown
+
+
+def test_rows_of_swe_bench_hold_both_sides_of_the_change(mined: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    assert proctor(tmp_path, "suite", "export", mined / "exam", "--out", out).code == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    (row,) = [row for row in rows if json.loads(row["FAIL_TO_PASS"]) == ["tests.test_calc.CalcTest.test_sums"]]
+    assert "+    return a + b" in row["patch"]
+    assert "test_sums" in row["test_patch"]
+    assert len(row["base_commit"]) == 40
+
+
+def test_settings_that_are_wrong_are_refused_with_the_place(mined: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[setup]\npyton = '3.11'\n")
+    done = mine(tmp_path, mined / "calc", "--settings", file)
+    assert done.code == 2
+    assert "pyton" in done.stderr
+
+
+def test_a_set_up_that_fails_says_why_and_where_the_log_is(mined: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(SETTINGS.replace("commands = [", "commands = ['echo no such compiler >&2; exit 3', "))
+    done = mine(tmp_path, mined / "calc", "--settings", file)
+    assert done.code == 0
+    assert "no such compiler" in done.stderr
+    assert "log.txt" in done.stderr
+
+
+def test_a_solution_in_the_documents_is_a_leak(tmp_path: Path) -> None:
+    lines = [f"    total_{number} = compute_exactly(a, {number})\n" for number in range(4)]
+    fix = f"def add(a, b):\n{''.join(lines)}    return a + b\n"
+    made = Repository(tmp_path / "calc")
+    start = {"calc.py": "def add(a, b):\n    return a - b\n", "tests/__init__.py": "", "proctor-mine.toml": SETTINGS}
+    helper = "def compute_exactly(a, b):\n    return a + b\n\n\n"
+    made.commit("Start", {**start, "calc.py": helper + start["calc.py"], "docs/plan.md": fix})
+    made.commit(
+        "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small.",
+        {"calc.py": helper + fix, "tests/test_calc.py": module_of_tests(ZERO, SUMS)},
+    )
+    done = mine(tmp_path, tmp_path / "calc")
+    assert done.code == 0, done.stderr
+    assert report(tmp_path)["Fix sums"] == "leak"
