@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats  # type: ignore[import-untyped]
 
+from large_libraries import scipy_stats
 from proctor.analysis.bootstrap import mean_interval, rate_interval, ratio_interval
 from proctor.analysis.intervals import Estimate
 
@@ -14,15 +14,15 @@ def test_the_mean_interval_is_that_of_a_studentised_bootstrap_made_another_way()
     draw = np.random.default_rng(1)
     values = draw.gamma(2.0, 1.0, 80)
     samples = draw.choice(values, (40_000, 80))
-    t = (samples.mean(1) - values.mean()) / stats.sem(samples, axis=1)
+    t = (samples.mean(1) - values.mean()) / scipy_stats.sem(samples, axis=1)
     down, up = np.quantile(t, 0.975), -np.quantile(t, 0.025)
     symmetric = np.quantile(abs(t), 0.95)
     assert down < symmetric < up
     found = mean_interval(values.tolist(), resamples=9999)
     assert found is not None
     assert found.value == pytest.approx(values.mean())
-    assert found.low == pytest.approx(values.mean() - (down + symmetric) / 2 * stats.sem(values), abs=0.015)
-    assert found.high == pytest.approx(values.mean() + up * stats.sem(values), abs=0.015)
+    assert found.low == pytest.approx(values.mean() - (down + symmetric) / 2 * scipy_stats.sem(values), abs=0.015)
+    assert found.high == pytest.approx(values.mean() + up * scipy_stats.sem(values), abs=0.015)
 
 
 def test_the_interval_turns_round_with_its_values() -> None:
@@ -87,7 +87,7 @@ def test_a_ratio_without_a_positive_mean_is_none(pairs: list[tuple[float, float]
 
 def test_the_rate_interval_is_that_of_scipys_percentile_bootstrap_with_two_artificial_tasks() -> None:
     differences = [1.0] * 12 + [-1.0] * 5 + [0.0] * 63
-    expected = stats.bootstrap(
+    expected = scipy_stats.bootstrap(
         ([*differences, 1.0, -1.0],),
         np.mean,
         method="percentile",

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]
-from statsmodels.regression.linear_model import OLS, WLS  # type: ignore[import-untyped]
 
+from large_libraries import scipy_stats, statsmodels_linear
 from proctor.analysis.intervals import (
     Estimate,
     Interval,
@@ -24,7 +23,7 @@ TRIALS = st.integers(1, 5000).flatmap(lambda trials: st.tuples(st.integers(0, tr
 def test_wilson_is_what_scipy_says(counted: tuple[int, int], confidence: float) -> None:
     successes, trials = counted
     ours = wilson(successes, trials, confidence=confidence)
-    theirs = stats.binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
+    theirs = scipy_stats.binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
     assert ours is not None
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
@@ -71,8 +70,8 @@ def test_what_cannot_be_is_refused(successes: int, trials: int, confidence: floa
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 9, 30, 500])
 def test_students_quantile_is_what_scipy_says(degrees: int) -> None:
-    assert t_value(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=0.002)
-    assert t_value(degrees, 0.8) == pytest.approx(stats.t.ppf(0.9, degrees), rel=0.002)
+    assert t_value(degrees) == pytest.approx(scipy_stats.t.ppf(0.975, degrees), rel=0.002)
+    assert t_value(degrees, 0.8) == pytest.approx(scipy_stats.t.ppf(0.9, degrees), rel=0.002)
 
 
 def bounds(estimate: Estimate | None) -> tuple[float, float, float]:
@@ -91,7 +90,7 @@ def test_the_clustered_error_is_that_of_statsmodels(clusters: list[list[float]])
     values = [value for group in clusters for value in group]
     groups = [number for number, group in enumerate(clusters) for _ in group]
     assume(len(values) > 2)
-    fitted = OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    fitted = statsmodels_linear.OLS(values, np.ones(len(values))).fit(cov_type="cluster", cov_kwds={"groups": groups})
     assert clustered_error(clusters) == pytest.approx(fitted.bse[0], abs=1e-9)
 
 
@@ -119,7 +118,9 @@ def test_trials_that_do_not_depend_on_their_task_count_in_full() -> None:
 def test_the_mean_of_any_values_has_the_interval_of_statsmodels() -> None:
     values, groups = [[-1.0, 2.5], [1.7], [0.4, 0.4, 3.0], [1.1]], [0, 0, 1, 2, 2, 2, 3]
     flat = [value for group in values for value in group]
-    fitted = OLS(flat, np.ones(len(flat))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
+    fitted = statsmodels_linear.OLS(flat, np.ones(len(flat))).fit(
+        cov_type="cluster", cov_kwds={"groups": groups}, use_t=True
+    )
     assert bounds(clustered_mean(values)) == pytest.approx((fitted.params[0], *fitted.conf_int()[0]), rel=0.002)
     assert clustered_mean([]) is None
     assert clustered_mean([[2.0]]) == Estimate(value=2.0)
@@ -144,10 +145,10 @@ def test_a_ratio_of_sums_has_the_error_of_a_regression_through_the_origin() -> N
     """Weighted least squares of amount on count, weights 1/count, estimates Σa/Σc; its sandwich is the textbook's."""
     draw = np.random.default_rng(3)
     counts, amounts = draw.integers(1, 6, 40), draw.gamma(2, 1, 40)
-    fitted = WLS(amounts, counts[:, None], weights=1 / counts).fit(cov_type="HC1")
+    fitted = statsmodels_linear.WLS(amounts, counts[:, None], weights=1 / counts).fit(cov_type="HC1")
     value, low, high = bounds(ratio_of_sums(list(zip(amounts.tolist(), counts.tolist(), strict=True))))
     assert value == pytest.approx(fitted.params[0])
-    assert np.log(high / low) / 2 / stats.t.ppf(0.975, 39) * value == pytest.approx(fitted.bse[0])
+    assert np.log(high / low) / 2 / scipy_stats.t.ppf(0.975, 39) * value == pytest.approx(fitted.bse[0])
 
 
 ROUNDS = 2000

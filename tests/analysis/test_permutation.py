@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats  # type: ignore[import-untyped]
 
+from large_libraries import scipy_stats
 from proctor.analysis.permutation import SAMPLES, TaskCounts, paired_permutation
 from proctor.analysis.significance import exact_mcnemar
 
@@ -19,12 +19,13 @@ any_number = st.builds(lambda first, second: (*first, *second), counts, counts)
 
 
 def swapped(tasks: list[TaskCounts]) -> float:
-    """The p-value of scipy, whose statistic is compared with a tolerance for rounding."""
-    differences = np.array([now / second - was / first for was, first, now, second in tasks])
+    """The p-value of scipy, on whole numbers: of rates it would take sums that are equal for different ones."""
+    scale = math.lcm(*range(1, 7))
+    differences = np.array([now * (scale // second) - was * (scale // first) for was, first, now, second in tasks])
     return float(
-        stats.permutation_test(
+        scipy_stats.permutation_test(
             (differences,),
-            lambda one: abs(one.mean()),
+            lambda one: abs(one.sum()),
             permutation_type="samples",
             alternative="greater",
             n_resamples=1e6,

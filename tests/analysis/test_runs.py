@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from observations import config, make_observation
-from proctor.analysis.runs import run_row
+from proctor.analysis.runs import machine_differences, run_row
+from proctor.core.machine import Machine
 from proctor.core.result import AgentMetrics, Member, ModelUsage, Tokens
 
 
@@ -29,3 +30,12 @@ def test_roles_are_summed_over_trials() -> None:
     assert found["concierge"].cost_usd is None
     assert found["concierge"].idle_share == pytest.approx(0.85)
     assert msgspec.structs.replace(found["solo"], active_seconds=0.0).idle_share is None
+
+
+def test_nodes_that_differ_are_named_by_what_differs() -> None:
+    one = Machine(platform="linux", python="3.11", cpus=8, memory_mb=32000, processor="Xeon", kernel="6.1")
+    almost = msgspec.structs.replace(one, memory_mb=31990)
+    other = msgspec.structs.replace(one, processor="EPYC", kernel="6.8")
+    assert machine_differences([one, almost]) == ()
+    assert machine_differences([one, other]) == ("processor", "kernel")
+    assert machine_differences([]) == ()

@@ -3,10 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from scipy import stats  # type: ignore[import-untyped]
-from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
-from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
+from large_libraries import scipy_stats, statsmodels_multitest, statsmodels_tables
 from proctor.analysis.significance import (
     PairedSpread,
     exact_mcnemar,
@@ -21,29 +19,31 @@ from proctor.analysis.significance import (
 @given(gained=st.integers(0, 60), lost=st.integers(0, 60))
 @settings(max_examples=60, deadline=None)
 def test_the_p_value_is_that_of_two_libraries(gained: int, lost: int) -> None:
-    expected = stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
+    expected = scipy_stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
     assert exact_mcnemar(gained, lost) == pytest.approx(expected)
     if gained + lost:
-        assert exact_mcnemar(gained, lost) == pytest.approx(mcnemar([[5, gained], [lost, 7]], exact=True).pvalue)
+        assert exact_mcnemar(gained, lost) == pytest.approx(
+            statsmodels_tables.mcnemar([[5, gained], [lost, 7]], exact=True).pvalue
+        )
 
 
 def test_thousands_of_flips_do_not_overflow() -> None:
     assert exact_mcnemar(2000, 2000) == 1.0
-    assert exact_mcnemar(1000, 2000) == pytest.approx(stats.binomtest(1000, 3000).pvalue)
+    assert exact_mcnemar(1000, 2000) == pytest.approx(scipy_stats.binomtest(1000, 3000).pvalue)
 
 
 @given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))), st.integers(0, 30))
 @settings(max_examples=60, deadline=None)
 def test_fishers_test_is_that_of_scipy(group: tuple[int, int], other: int) -> None:
     tasks, resolved = group
-    expected = stats.fisher_exact([[resolved, tasks - resolved], [other, 30 - other]]).pvalue
+    expected = scipy_stats.fisher_exact([[resolved, tasks - resolved], [other, 30 - other]]).pvalue
     assert fisher_exact(resolved, tasks, other, 30) == pytest.approx(expected)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
 def test_holms_correction_is_that_of_statsmodels(p_values: list[float]) -> None:
-    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+    assert holm(p_values) == pytest.approx(statsmodels_multitest.multipletests(p_values, method="holm")[1])
 
 
 def test_among_five_runs_of_the_same_agent_one_is_called_different_at_most_one_time_in_twenty() -> None:
@@ -71,13 +71,13 @@ def test_so_many_tasks_show_the_difference_four_times_in_five(gained: float, los
     assert tasks_needed(PairedSpread.of_flips(lost, gained)) == tasks
     share = gained / (gained + lost)
     flips = np.arange(1, tasks + 1)
-    chance = stats.binom.pmf(flips, tasks, gained + lost)
+    chance = scipy_stats.binom.pmf(flips, tasks, gained + lost)
     power = 0.0
     for number, weight in zip(flips, chance, strict=True):
         if weight > 1e-9:
             splits = np.arange(number + 1)
             shown = [exact_mcnemar(int(one), int(number - one)) < 0.05 and one * 2 > number for one in splits]
-            power += weight * stats.binom.pmf(splits, number, share)[shown].sum()
+            power += weight * scipy_stats.binom.pmf(splits, number, share)[shown].sum()
     # The formula is for the test without the exactness, which costs a little.
     assert 0.70 < power < 0.83
 

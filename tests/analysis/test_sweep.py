@@ -74,9 +74,9 @@ def test_the_table_has_a_row_for_every_configuration() -> None:
     text = sweep_text(outcome("better, common >= 99", one=2, other=14))
     rows = text.splitlines()
     assert rows[0] == "pods: toy, 2 configurations"
-    assert rows[4].split()[:3] == ["one", "run-001", "2/20"]
+    assert rows[4].split()[:5] == ["one", "claude_code", "claude-x", "run-001", "2/20"]
     assert rows[4].endswith("reference")
-    assert rows[5].split()[:3] == ["other", "run-002", "14/20"]
+    assert rows[5].split()[:5] == ["other", "claude_code", "claude-x", "run-002", "14/20"]
     assert "+60.0 points" in rows[5]
     assert rows[5].endswith("not met")
     assert "other against one: 'common >= 99' does not hold, common is 20." in text

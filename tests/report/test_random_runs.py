@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from scipy import stats  # type: ignore[import-untyped]
-from statsmodels.stats.contingency_tables import mcnemar  # type: ignore[import-untyped]
 
+from large_libraries import scipy_stats, statsmodels_tables
 from proctor.analysis.runs import RunRow
 from proctor.core.published_result import PublishedResult
 from proctor.core.request import Mode
@@ -63,7 +62,8 @@ def test_the_first_table_has_every_run_with_its_interval_and_errors(stores: list
     lines = document_text(runs_document("core Results", rows, (PUBLISHED,))).splitlines()
     assert lines[:2] == ["core Results", "============"]
     assert re.split(r"\s{2,}", lines[2]) == [
-        *("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
+        *("Run ID", "Agent", "Model", "Mode", "Preset", "Trials", "Concurrency"),
+        *("Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors"),
     ]
     for line, store, mode, preset, agents in zip(
         lines[4:7], stores, ("baseline", "h2", "baseline"), ("empty", "opus", "empty"), "131", strict=True
@@ -71,10 +71,14 @@ def test_the_first_table_has_every_run_with_its_interval_and_errors(stores: list
         results, counted = raw(store), graded(store)
         resolved = [one["status"] == "resolved" for one in counted]
         seconds = round(np.mean([one["agent_seconds"] for one in counted]))
-        cells = re.split(r"\s{2,}", line)
-        assert cells[:4] == [store.run_id, mode, preset, f"{sum(resolved)}/{len(counted)}"]
+        run, agent, model, *settings = re.split(r"\s{2,}", line)
+        configured = store.config()
+        assert [run, agent, model] == [store.run_id, configured.agent, configured.model]
+        assert settings[:3] == [mode, preset, str(configured.trials)]
+        cells = [run, mode, settings[2], *settings[4:]]
+        assert cells[3] == f"{sum(resolved)}/{len(counted)}"
         if store is not stores[2]:  # with several trials of each task it is clustered, which has a test of its own
-            ends = stats.binomtest(sum(resolved), len(counted)).proportion_ci(method="wilson")
+            ends = scipy_stats.binomtest(sum(resolved), len(counted)).proportion_ci(method="wilson")
             assert cells[7] == f"{ends.low:.1%} to {ends.high:.1%}"
         assert cells[4] == f"${np.mean([cost(one) for one in counted]):.2f}"
         assert cells[5:7] == [f"{seconds // 60}m {seconds % 60:02}s", agents]
@@ -208,10 +212,10 @@ def test_the_comparison_is_that_of_the_files(stores: list[RunStore], comparisons
     comparison = comparisons[0].comparison
     assert (comparison.common, comparison.both, comparison.neither) == (len(common), table[1, 1], table[0, 0])
     assert (len(comparison.gained), len(comparison.lost)) == (table[0, 1], table[1, 0])
-    assert comparison.p_value == pytest.approx(mcnemar(table, exact=True).pvalue)
+    assert comparison.p_value == pytest.approx(statsmodels_tables.mcnemar(table, exact=True).pvalue)
     assert comparison.cost is not None
     differences = [cost(second[task]) - cost(first[task]) for task in common]
-    student = stats.ttest_1samp(differences, 0).confidence_interval()
+    student = scipy_stats.ttest_1samp(differences, 0).confidence_interval()
     assert comparison.cost.difference.value == pytest.approx(np.mean(differences))
     assert comparison.cost.difference.low == pytest.approx(student.low, abs=0.05)
     assert comparison.cost.difference.high == pytest.approx(student.high, abs=0.05)

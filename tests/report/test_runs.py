@@ -46,10 +46,20 @@ def test_the_first_table_has_intervals() -> None:
     assert lines[2].split("   ")[0].strip() == "Run ID"
     headings = [heading.strip() for heading in lines[2].split("   ") if heading.strip()]
     assert headings == [
-        *("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
+        *("Run ID", "Agent", "Model", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
     ]
     cells = [cell.strip() for cell in lines[4].split("   ") if cell.strip()]
-    assert cells == ["run-001", "baseline", "empty", "1/3", "$0.37", "4m 20s", "1", "6.1% to 79.2%", "1 (2 missing)"]
+    assert cells == [
+        "run-001",
+        "claude_code",
+        "claude-x",
+        "1/3",
+        "$0.37",
+        "4m 20s",
+        "1",
+        "6.1% to 79.2%",
+        "1 (2 missing)",
+    ]
 
 
 def test_a_run_without_graded_trials_has_no_rate() -> None:
@@ -130,17 +140,42 @@ def test_a_benchmark_that_grades_by_degree_has_scores_and_the_best_of_several_tr
     assert "Scores" not in [table.title for table in run_tables("graded", [run_row(config(), [SOLVED, FAILED])])]
 
 
-def test_agent_and_model_have_a_table() -> None:
+def test_the_first_table_leads_with_agent_model_and_what_differs() -> None:
     rows = [
-        run_row(config(run_id="run-001", model="sonnet"), [SOLVED]),
-        run_row(config(run_id="run-002", agent="nop", model=None), [FAILED]),
+        run_row(config(run_id="run-001", model="sonnet", max_turns=50, web=True), [SOLVED]),
+        run_row(config(run_id="run-002", agent="nop", model=None, web=True, system_prompt="x" * 99), [FAILED]),
     ]
-    (agents,) = (table for table in run_tables("x", rows) if table.title == "Agent and model")
-    assert agents.headings == ("Run ID", "Agent", "Model")
-    assert agents.rows == (("run-001", "claude_code", "sonnet"), ("run-002", "nop", "-"))
-    pod = run_row(config(run_id="run-003", pod_template="pair"), [SOLVED])
-    (agents,) = (table for table in run_tables("x", [*rows, pod]) if table.title == "Agent and model")
-    assert [row[3] for row in agents.rows] == ["-", "-", "pair"]
+    table = runs_table("x", rows)
+    assert table.headings[:6] == ("Run ID", "Agent", "Model", "System prompt", "Max turns", "Resolved")
+    assert table.rows[0][:5] == ("run-001", "claude_code", "sonnet", "-", "50")
+    assert table.rows[1][:5] == ("run-002", "nop", "-", f"{'x' * 31}…", "100")
+    assert any(note.startswith("All runs: ") and "web True" in note and "mode baseline" in note for note in table.notes)
+
+
+def test_runs_that_differ_in_much_name_the_rest_below_the_table() -> None:
+    many = {
+        "max_turns": 5,
+        "trials": 2,
+        "timeout": 9.0,
+        "concurrency": 3,
+        "memory": 1 << 30,
+        "disk": 1 << 30,
+        "web": True,
+    }
+    table = runs_table("x", [run_row(config(), [SOLVED]), run_row(config(run_id="run-002", **many), [SOLVED])])
+    assert len(table.headings) == 3 + 6 + 6
+    assert any(note.startswith("Also different: ") for note in table.notes)
+
+
+def test_names_and_imports_are_marked_wherever_a_run_is_named() -> None:
+    rows = [
+        run_row(config(name="nightly"), [SOLVED]),
+        run_row(config(run_id="run-002", label="model=a", sweep="core/sweep-001", origin="harbor jobs/1"), [FAILED]),
+    ]
+    table = runs_table("x", rows)
+    assert [row[0] for row in table.rows] == ["run-001 (nightly)", "run-002 (model=a) [imported]"]
+    assert "run-002 (model=a) is imported from harbor jobs/1: its verdicts were made there." in table.notes
+    assert all("run-001 (nightly)" in as_text(one) for one in run_tables("x", rows))
 
 
 def test_unexpected_results_are_named() -> None:

@@ -1,10 +1,11 @@
 """The differences between the configurations of two runs. Only what is under test should differ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import to_builtins
 
+from proctor.core.formatting import NO_VALUE
 from proctor.core.options import Scope, option_fields
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
@@ -14,7 +15,7 @@ from proctor.core.run import RunConfig
 # among them. The order of the tasks changes no result.
 _SUBJECT: Final = (
     *("agent", "command", "model", "mode", "preset", "pod_template", "variables"),
-    *("system_prompt", "append_system_prompt", "allowed_tools", "agent_env"),
+    *("system_prompt", "append_system_prompt", "allowed_tools", "effort", "agent_env"),
 )
 _MAX_VALUE_LENGTH: Final = 80
 _CONDITIONS: Final = (
@@ -25,6 +26,15 @@ _CONDITIONS: Final = (
         if field.option.scope is Scope.RUN and name not in {*_SUBJECT, "shuffle"}
     ),
     "machine",
+)
+
+
+# What reports say anyway, and what changes no result.
+_NO_SETTINGS: Final = frozenset({"agent", "model", "tasks", "exclude", "grade_concurrency"})
+_SETTINGS: Final = tuple(
+    name
+    for name in (*_SUBJECT, *_CONDITIONS, "shuffle")
+    if name in option_fields(RunRequest) and name not in _NO_SETTINGS
 )
 
 
@@ -43,6 +53,32 @@ class Difference(Record):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.first} and {self.second}"
+
+
+def settings(config: RunConfig) -> dict[str, str]:
+    """The options of a run beside agent and model, as text, where they differ from their defaults."""
+    fields, values = option_fields(RunRequest), to_builtins(config)
+    return {
+        name: setting_text(values[name])
+        for name in _SETTINGS
+        if values[name] != to_builtins(fields[name].default) and values[name] not in ([], {}, None)
+    }
+
+
+def differing_settings(runs: Sequence[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    """The settings in which runs differ, those of the agent first, each with its value in every run."""
+    fields = option_fields(RunRequest)
+    found = {
+        name: tuple(run.get(name, setting_text(to_builtins(fields[name].default))) for run in runs)
+        for name in _SETTINGS
+    }
+    return {name: values for name, values in found.items() if len(set(values)) > 1}
+
+
+def setting_text(value: object) -> str:
+    """The value of an option in a table."""
+    shown = _format_value(value)
+    return NO_VALUE if shown is None else str(shown)
 
 
 def differences(one: RunConfig, other: RunConfig) -> tuple[Difference, ...]:

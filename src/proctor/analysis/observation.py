@@ -5,6 +5,7 @@ from typing import Final, Literal
 import msgspec
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, WebUse
 from proctor.results import usage_cost
@@ -40,11 +41,13 @@ class ObservedVerdict(Record):
 
 
 class ObservedAttempt(Record):
-    """One attempt, and where its logs are below the run's folder."""
+    """One attempt, where its logs are below the run's folder, and the node of a cluster that it was made on."""
 
     number: int
     cause: Cause
     logs: str
+    node: str = ""
+    machine: Machine | None = None
 
 
 class Observation(Record):

@@ -8,16 +8,19 @@ from typing import Final
 
 import msgspec
 
+from proctor.analysis.comparability import settings
 from proctor.analysis.distribution import Distribution, distribution_of
 from proctor.analysis.failures import failure_reason, finding_codes, sorted_by_count
 from proctor.analysis.intervals import Estimate, clustered_mean, clustered_rate, log_scale_mean, ratio_of_sums
 from proctor.analysis.observation import Observation, ObservedVerdict, to_observation
 from proctor.analysis.pass_at_k import PassAtK, estimate_pass_at_k, mean_best_of_k
 from proctor.core.causes import Cause, Status
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.result import TaskResult, estimated_cost
 from proctor.core.run import RunConfig
 from proctor.results import usage_cost
+from proctor.results.run_names import run_title
 
 _MAX_K: Final = 8
 
@@ -77,6 +80,11 @@ class RunRow(Record):
         estimated_usd: the part of it that is an upper estimate, of `estimated_requests` without a whole response.
         web: whether the provider's own tools were allowed; None where that is not known.
         web_refused: requests that were refused because they wanted one.
+        nodes: how many nodes of a cluster it was made on; 0: on one machine.
+        node_differences: in what these nodes differ: processor, CPUs, memory, kernel.
+        name: the name that the run was given, or else its label in a sweep.
+        origin: what the run was imported from; None for one that was made here.
+        settings: its options beside agent and model that differ from their defaults, as text.
     """
 
     run_id: str
@@ -131,6 +139,16 @@ class RunRow(Record):
     estimated_requests: int = 0
     web: bool | None = None
     web_refused: int = 0
+    nodes: int = 0
+    node_differences: tuple[str, ...] = ()
+    name: str = ""
+    origin: str | None = None
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """As tables and charts call it: its id, and in brackets its name."""
+        return run_title(self.run_id, self.name)
 
 
 def run_row(
@@ -144,6 +162,19 @@ def run_row(
     for result in results:
         builder.add(result if isinstance(result, Observation) else to_observation(result))
     return builder.row(config, healthy)
+
+
+def machine_differences(machines: Iterable[Machine]) -> tuple[str, ...]:
+    """In what machines differ that can change how long something takes, or whether it works."""
+    known = list(machines)
+    seen: dict[str, Collection[object]] = {
+        "processor": {machine.processor for machine in known},
+        "CPUs": {machine.cpus for machine in known},
+        # What the kernel keeps for itself differs by a little between equal machines.
+        "memory": {round(machine.memory_mb / 1024) for machine in known},
+        "kernel": {machine.kernel for machine in known},
+    }
+    return tuple(name for name, values in seen.items() if len(values) > 1)
 
 
 class _TaskColumn:
@@ -187,6 +218,7 @@ class _RunRowBuilder:
         self.estimated_usd, self.estimated_requests = 0.0, 0
         self.web: bool | None = None
         self.web_refused = 0
+        self.nodes: dict[str, Machine] = {}
         self.cost_known = True  # for every counted trial
         # No trial takes no time: results of other tools that have no times have 0 in all of them.
         self.time_known = False
@@ -211,6 +243,9 @@ class _RunRowBuilder:
         if one.web is not None:
             self.web = one.web.allowed
             self.web_refused += one.web.refused
+        for attempt in one.attempts:
+            if attempt.node and attempt.machine is not None:
+                self.nodes[attempt.node] = attempt.machine
         if one.cause is Cause.FLAKY or (one.verdict and one.verdict.flaky):
             self.flaky.add(one.task_id)
         if one.status is Status.ERROR:
@@ -335,6 +370,11 @@ class _RunRowBuilder:
             estimated_requests=self.estimated_requests,
             web=self.web,
             web_refused=self.web_refused,
+            nodes=len(self.nodes),
+            node_differences=machine_differences(self.nodes.values()),
+            name=config.name or config.label or "",
+            origin=config.origin,
+            settings=settings(config),
         )
 
     def _mean(self, name: str, counted: int) -> float | None:

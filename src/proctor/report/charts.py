@@ -82,7 +82,7 @@ def render_svg(chart: Chart) -> str:
 def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = ()) -> Chart:
     """Every run's rate with its interval; published results below, hollow and without one."""
     ours = [
-        {"name": row.run_id, "rate": row.rate, "low": row.low, "high": row.high, "source": "run"}
+        {"name": row.title, "rate": row.rate, "low": row.low, "high": row.high, "source": "run"}
         for row in rows
         if row.rate is not None
     ]
@@ -232,7 +232,7 @@ def _round_up(value: float) -> float:
 
 def times_chart(rows: Sequence[RunRow]) -> Chart:
     """The time per trial: the range as a line, p25 to p75 as a bar, p50 as a tick."""
-    times = {row.run_id: row.time_distribution for row in rows if row.time_distribution is not None}
+    times = {row.title: row.time_distribution for row in rows if row.time_distribution is not None}
     short = all(time.maximum < _TWO_MINUTES for time in times.values())
     unit, name = (1, "seconds") if short else (_MINUTE, "minutes")
     values = [

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec.structs import replace
-
 from proctor.analysis.comparability import Difference, differences
 from proctor.analysis.gate import GateDecision, GateRule, decide
 from proctor.analysis.observation import Observation
@@ -17,7 +15,7 @@ from proctor.core.record import Record
 from proctor.report.charts import flips_chart, rates_chart
 from proctor.report.document import Document, Section
 from proctor.report.runs import runs_table
-from proctor.report.stored_runs import run_names
+from proctor.report.stored_runs import called, run_names
 from proctor.report.tables import Table
 from proctor.results import RunStore
 
@@ -86,10 +84,10 @@ def compare_runs(stores: Sequence[RunStore], gate: GateRule | None = None) -> tu
         )
     names = run_names(stores)
     first = list(stores[0].results_as(Observation))
-    rows, found, teams = [replace(run_row(configs[0], first), run_id=names[0])], [], []
+    rows, found, teams = [called(run_row(configs[0], first), stores[0], names[0])], [], []
     for store, config, name in zip(stores[1:], configs[1:], names[1:], strict=True):
         second = list(store.results_as(Observation))
-        rows.append(replace(run_row(config, second), run_id=name))
+        rows.append(called(run_row(config, second), store, name))
         found.append(compare(first, second, names=(names[0], name)))
         teams.append(_team_comparison((rows[0], first), (rows[-1], second)))
     return rows, [
@@ -105,7 +103,7 @@ def compare_runs(stores: Sequence[RunStore], gate: GateRule | None = None) -> tu
 
 def comparison_document(rows: Sequence[RunRow], pairs: Sequence[RunComparison]) -> Document:
     """The report of `compare`."""
-    names = [row.run_id for row in rows]
+    names = [row.title for row in rows]
     title = f"{', '.join(names[1:])} against {names[0]}"
     comparisons = [one.comparison for one in pairs]
     sections = [
@@ -156,7 +154,7 @@ def _team_comparison(
     (single, single_trials), (team, team_trials) = sorted((one, other), key=lambda run: run[0].agents)
     if not single.agents <= 1 < team.agents:
         return None
-    return compare_team((team.run_id, team_trials), (single.run_id, single_trials))
+    return compare_team((team.title, team_trials), (single.title, single_trials))
 
 
 def _changes_table(comparisons: Sequence[Comparison]) -> Table:

@@ -12,8 +12,8 @@ from proctor.analysis.tool_calls import gave_up, tool_call_stats
 from proctor.benchmarks.plugins import registered_source
 from proctor.core.benchmark import AttemptLogs
 from proctor.core.errors import InvalidData
-from proctor.core.formatting import visible
 from proctor.core.record import Record, read_record
+from proctor.report.stored_runs import display_name
 from proctor.results import RunStore
 
 
@@ -32,7 +32,7 @@ def read_log_stats(store: RunStore) -> LogStats:
     for _ in attempts:
         pass  # what the benchmark has not read
     return LogStats(
-        run=visible(store.run_id),
+        run=display_name(store),
         trajectories_read=reader.found,
         trajectories_missing=reader.missing,
         tool_calls=reader.tool_calls,

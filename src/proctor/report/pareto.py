@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec.structs import replace
-
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.observation import Observation
 from proctor.analysis.pareto import Objective, ParetoResult, TaskSums, pareto_results
@@ -14,7 +12,7 @@ from proctor.core.record import Record
 from proctor.report.charts import pareto_chart
 from proctor.report.document import Chart, Document, Section
 from proctor.report.runs import pareto_point
-from proctor.report.stored_runs import display_name
+from proctor.report.stored_runs import called, display_name
 from proctor.report.tables import Table
 from proctor.results import RunStore
 
@@ -35,7 +33,7 @@ def pareto_of_runs(stores: Sequence[RunStore], objectives: Sequence[Objective]) 
         name = display_name(store)
         counted = sums[name] = TaskSums()
         row = run_row(store.config(), counted.accumulate(store.results_as(Observation)))
-        points.append(pareto_point(replace(row, run_id=name)))
+        points.append(pareto_point(called(row, store)))
     return pareto_results(points, sums, objectives=objectives)
 
 

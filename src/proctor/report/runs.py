@@ -4,34 +4,58 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from proctor.analysis.comparability import differing_settings
 from proctor.analysis.intervals import Estimate
 from proctor.analysis.log_stats import LogStats
 from proctor.analysis.pareto import ParetoPoint, pareto_results
 from proctor.analysis.runs import RunRow
-from proctor.core.formatting import NO_VALUE, duration, money, number, percent, percent_interval, plural, short_count
+from proctor.core.formatting import (
+    NO_VALUE,
+    duration,
+    money,
+    number,
+    percent,
+    percent_interval,
+    plural,
+    short_count,
+    truncate_line,
+)
 from proctor.core.published_result import PublishedResult
 from proctor.report.charts import pareto_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.published import MAX_LINES, published_lines, published_table
 from proctor.report.tables import Table, records_csv
 
-HEADINGS: Final = ("Run ID", "Mode", "Preset", "Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
+_NUMBERS: Final = ("Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
+_MAX_SETTINGS: Final = 6  # more columns than this are no overview
+_MAX_SETTING_CHARS: Final = 32
 _MAX_RUN_COLUMNS: Final = 6  # more runs than this do not fit beside each other
 
 
 def runs_table(
     title: str, rows: Sequence[RunRow], published: Sequence[PublishedResult] = (), tasks: Collection[str] = ()
 ) -> Table:
-    """The first table of the report, with published results below it and never in it.
+    """The first table of the report: what the runs are, in what they differ, and how they did.
 
-    `tasks` are those of the runs.
+    Published results are below it and never in it. `tasks` are those of the runs.
     """
+    differing = differing_settings([row.settings for row in rows])
+    shown = dict(list(differing.items())[:_MAX_SETTINGS])
     return Table(
         title=title,
-        headings=HEADINGS,
-        rows=tuple(_cells(row) for row in rows),
+        headings=("Run ID", "Agent", "Model", *(_heading(name) for name in shown), *_NUMBERS),
+        rows=tuple(
+            (
+                *_subject_cells(row),
+                *(truncate_line(values[number], _MAX_SETTING_CHARS) for values in shown.values()),
+                *_number_cells(row),
+            )
+            for number, row in enumerate(rows)
+        ),
         notes=(
             *published_lines(published, tasks),
+            *_setting_notes(rows, differing, shown),
+            *_import_notes(rows),
             *error_notes(rows),
             *control_notes(rows),
             *estimate_notes(rows),
@@ -40,17 +64,32 @@ def runs_table(
     )
 
 
-def agent_table(rows: Sequence[RunRow]) -> Table:
-    """The agent, model and pod of each run."""
-    pods = any(row.pod_template for row in rows)
-    return Table(
-        title="Agent and model",
-        headings=("Run ID", "Agent", "Model", *(["Pod"] if pods else [])),
-        rows=tuple(
-            (row.run_id, row.agent, row.model or NO_VALUE, *([row.pod_template or NO_VALUE] if pods else []))
-            for row in rows
-        ),
-    )
+def _heading(setting: str) -> str:
+    return setting.replace("_", " ").capitalize()
+
+
+def _subject_cells(row: RunRow) -> tuple[str, ...]:
+    marked = f"{row.title} [imported]" if row.origin is not None else row.title
+    return (marked, row.agent, row.model or NO_VALUE)
+
+
+def _setting_notes(rows: Sequence[RunRow], differing: Collection[str], shown: Collection[str]) -> Iterator[str]:
+    """What holds for all runs, and what has no column."""
+    if not rows:
+        return
+    modes = {"mode": rows[0].mode, "preset": rows[0].preset or NO_VALUE}
+    same = {name: value for name, value in {**rows[0].settings, **modes}.items() if name not in differing}
+    parts = [f"{name.replace('_', ' ')} {truncate_line(value, _MAX_SETTING_CHARS)}" for name, value in same.items()]
+    yield f"{'All runs' if len(rows) > 1 else rows[0].title}: {', '.join(parts)}."
+    hidden = [name.replace("_", " ") for name in differing if name not in shown]
+    if hidden:
+        yield f"Also different: {', '.join(hidden)}; `proctor bench compare` shows the values."
+
+
+def _import_notes(rows: Sequence[RunRow]) -> Iterator[str]:
+    for row in rows:
+        if row.origin is not None:
+            yield f"{row.title} is imported from {row.origin}: its verdicts were made there."
 
 
 def per_resolved_table(rows: Sequence[RunRow]) -> Table:
@@ -60,7 +99,7 @@ def per_resolved_table(rows: Sequence[RunRow]) -> Table:
         headings=("Run ID", "Cost", "95 % interval", "Time", "95 % interval", "Tokens"),
         rows=tuple(
             (
-                row.run_id,
+                row.title,
                 *_value_and_interval(row.cost_per_resolved_usd, money),
                 *_value_and_interval(row.seconds_per_resolved, duration),
                 short_count((row.tokens_per_resolved.value or None) if row.tokens_per_resolved else None),
@@ -77,7 +116,7 @@ def per_trial_table(rows: Sequence[RunRow]) -> Table:
         headings=("Run ID", "p50 Cost", "p50 Time", "p90 Time", "Turns", "Steps", "Compactions", "Active time"),
         rows=tuple(
             (
-                row.run_id,
+                row.title,
                 money(row.cost_distribution.p50) if row.cost_distribution else NO_VALUE,
                 duration(row.time_distribution.p50 if row.time_distribution else None),
                 duration(row.time_distribution.p90 if row.time_distribution else None),
@@ -104,11 +143,11 @@ def failures_table(rows: Sequence[RunRow]) -> Table:
     names = sorted(_names_by_frequency(counts), key=lambda name: ": " in name)
     cells = [[str(one.get(name, 0)) for one in counts] for name in names]
     if len(rows) <= _MAX_RUN_COLUMNS:
-        headings: tuple[str, ...] = ("", *(row.run_id for row in rows))
+        headings: tuple[str, ...] = ("", *(row.title for row in rows))
         lines = [(name, *line) for name, line in zip(names, cells, strict=True)]
     else:
         headings = ("Run ID", *names)
-        lines = [(row.run_id, *(line[index] for line in cells)) for index, row in enumerate(rows)] if names else []
+        lines = [(row.title, *(line[index] for line in cells)) for index, row in enumerate(rows)] if names else []
     return Table(title="Failure reasons", headings=headings, rows=tuple(lines))
 
 
@@ -119,7 +158,7 @@ def pass_at_k_table(rows: Sequence[RunRow]) -> Table:
         headings=("Run ID", "k", "Tasks", "pass@k", "95 % interval", "pass^k", "95 % interval"),
         rows=tuple(
             (
-                row.run_id,
+                row.title,
                 str(one.k),
                 f"{one.tasks}/{row.tasks}",
                 percent(one.pass_at_k.value),
@@ -150,7 +189,7 @@ def roles_table(rows: Sequence[RunRow]) -> Table:
         ),
         rows=tuple(
             (
-                row.run_id,
+                row.title,
                 role.role,
                 money(role.cost_usd),
                 _share(role.cost_usd, [other.cost_usd for other in row.roles]),
@@ -182,7 +221,7 @@ def alternative_scores_table(rows: Sequence[RunRow]) -> Table:
         ),
         rows=tuple(
             (
-                row.run_id,
+                row.title,
                 f"{row.resolved}/{row.counted}",
                 f"{row.healthy.resolved}/{row.healthy.counted}" if row.healthy else NO_VALUE,
                 percent_interval(row.healthy.rate.low, row.healthy.rate.high)
@@ -244,7 +283,7 @@ def scores_table(rows: Sequence[RunRow]) -> Table:
             if k
         ),
     ]
-    return Table(title="Scores", headings=("", *(row.run_id for row in rows)), rows=tuple(lines))
+    return Table(title="Scores", headings=("", *(row.title for row in rows)), rows=tuple(lines))
 
 
 def _best_of(row: RunRow, name: str, index: int) -> float | None:
@@ -263,7 +302,6 @@ def run_tables(
 ) -> tuple[Table, ...]:
     """All tables that are not empty for these runs."""
     candidates = (
-        agent_table(rows),
         per_resolved_table(rows),
         per_trial_table(rows),
         alternative_scores_table(rows) if any(_has_alternative_scores(row) for row in rows) else None,
@@ -303,13 +341,19 @@ def runs_document(
     sections = [first, *(Section(table=table) for table in more)]
     if len(published) > MAX_LINES or any(one.rate is one.score is None for one in published):
         sections.append(Section(table=published_table(published, tasks), page_only=True))
-    return Document(title=title, sections=tuple(sections))
+    warnings = [
+        f"{row.run_id}: its {row.nodes} nodes differ in {', '.join(row.node_differences)}; times, and what depends on"
+        " them, are not of one machine"
+        for row in rows
+        if row.node_differences
+    ]
+    return Document(title=title, sections=tuple(sections), warnings=tuple(warnings))
 
 
 def pareto_point(row: RunRow) -> ParetoPoint:
     """A run's rate, cost and time."""
     rate = None if row.rate is None else Estimate(value=row.rate, low=row.low, high=row.high)
-    return ParetoPoint(run=row.run_id, rate=rate, cost=row.cost, seconds=row.seconds)
+    return ParetoPoint(run=row.title, rate=rate, cost=row.cost, seconds=row.seconds)
 
 
 def runs_csv(rows: Sequence[RunRow]) -> str:
@@ -329,17 +373,17 @@ def control_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
     notes = []
     for row in rows:
         if row.resolved and not row.controls:
-            notes.append(f"{row.run_id}: control exams were off, so resolved trials were not seen to fail any test.")
+            notes.append(f"{row.title}: control exams were off, so resolved trials were not seen to fail any test.")
         elif row.uncontrolled:
             trials = plural(row.resolved, "resolved trial")
-            notes.append(f"{row.run_id}: {row.uncontrolled} of {trials} passed tests that have no altered twin.")
+            notes.append(f"{row.title}: {row.uncontrolled} of {trials} passed tests that have no altered twin.")
     return tuple(notes)
 
 
 def estimate_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
     """How much of a run's cost is estimated, for each run in which some is."""
     return tuple(
-        f"{row.run_id}: {money(row.estimated_usd)} of {money(row.total_usd)} is an upper estimate, of "
+        f"{row.title}: {money(row.estimated_usd)} of {money(row.total_usd)} is an upper estimate, of "
         f"{plural(row.estimated_requests, 'request')} whose response broke off or never came."
         for row in rows
         if row.estimated_requests
@@ -349,20 +393,17 @@ def estimate_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
 def web_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
     """Which runs allowed the provider's own tools, and which refused requests that wanted one."""
     return tuple(
-        f"{row.run_id}: the provider's own tools, such as web search, were allowed."
+        f"{row.title}: the provider's own tools, such as web search, were allowed."
         if row.web
-        else f"{row.run_id}: {plural(row.web_refused, 'request')} for the provider's own tools, such as web search, "
+        else f"{row.title}: {plural(row.web_refused, 'request')} for the provider's own tools, such as web search, "
         f"{'was' if row.web_refused == 1 else 'were'} refused."
         for row in rows
         if row.web or row.web_refused
     )
 
 
-def _cells(row: RunRow) -> tuple[str, ...]:
+def _number_cells(row: RunRow) -> tuple[str, ...]:
     return (
-        row.run_id,
-        row.mode,
-        row.preset,
         f"{row.resolved}/{row.counted}",
         money(row.avg_cost_usd) if row.counted else NO_VALUE,
         duration(row.avg_seconds),

@@ -19,6 +19,7 @@ from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record
 from proctor.core.run import RunConfig
 from proctor.results import RunStore
+from proctor.results.run_names import run_heading, run_title
 
 _RECENT_SECONDS: Final = 30.0
 _LOCK_FILE: Final = ".lock"
@@ -40,7 +41,7 @@ class RunsReport(Record):
 
 
 def run_names(stores: Sequence[RunStore]) -> list[str]:
-    """What to call these runs: their ids, or their folders where two have the same id.
+    """What to call these runs: by their ids and names, or by their folders where two are called the same.
 
     Raises:
         UsageError: a run is named twice.
@@ -53,8 +54,17 @@ def run_names(stores: Sequence[RunStore]) -> list[str]:
 
 
 def display_name(store: RunStore) -> str:
-    """A run's name: that of its folder, whatever its configuration says."""
-    return visible(store.run_id)
+    """A run as reports call it: by the id that its folder has, and the name or label that it was given."""
+    return run_title(store.run_id, run_heading(store).given_name)
+
+
+def called(row: RunRow, store: RunStore, name: str | None = None) -> RunRow:
+    """The same, with the id that the run's folder has; or called by `name`, where that is not what it is called anyway.
+
+    A folder may have been copied or renamed since the configuration was written.
+    """
+    own = replace(row, run_id=visible(store.run_id))
+    return own if name in {None, own.title} else replace(own, run_id=name, name="")
 
 
 def run_rows(
@@ -69,8 +79,7 @@ def run_rows(
     rows = []
     for store in stores:
         config = store.config()
-        row = run_row(config, store.results_as(Observation), healthy=healthy(config))
-        rows.append(replace(row, run_id=display_name(store)))
+        rows.append(called(run_row(config, store.results_as(Observation), healthy=healthy(config)), store))
     return rows
 
 
@@ -83,23 +92,32 @@ def condition_warnings(stores: Sequence[RunStore]) -> tuple[str, ...]:
     return (f"not the same in all of these runs: {', '.join(names)}; `proctor bench compare` shows the values",)
 
 
-def is_running(store: RunStore, *, kernel_locks: Path = _KERNEL_LOCKS) -> bool:
+HeldLocks = list[tuple[str, str]]
+
+
+def read_held_locks(kernel_locks: Path = _KERNEL_LOCKS) -> HeldLocks | None:
+    """The process and the file of every lock that is held on this machine; None where the kernel does not say."""
+    try:
+        lines = [line.split() for line in kernel_locks.read_text().splitlines()]
+    except OSError:
+        return None
+    return [(pid, where) for _, kind, _, _, pid, where, *_ in lines if kind == "FLOCK"]  # who waits begins otherwise
+
+
+def is_running(store: RunStore, *, held: HeldLocks | None = None, kernel_locks: Path = _KERNEL_LOCKS) -> bool:
     """Whether a session is working on this run.
 
     A session holds a lock on the run. Trying the lock could block a session that is starting, so the kernel's list of
-    locks is read instead; without one, a journal that has just grown is the sign.
+    locks is read instead; without one, a journal that has just grown is the sign. Who asks about many runs gives the
+    list, `held`.
     """
     try:
         lock = (store.folder / _LOCK_FILE).stat()
     except OSError:
         return False
-    try:
-        lines = [line.split() for line in kernel_locks.read_text().splitlines()]
-    except OSError:
+    held = read_held_locks(kernel_locks) if held is None else held
+    if held is None:
         return _journal_is_recent(store)
-    held = [
-        (pid, where) for _, kind, _, _, pid, where, *_ in lines if kind == "FLOCK"
-    ]  # those that wait begin otherwise
     found = [(pid, where) for pid, where in held if where.endswith(f":{lock.st_ino}")]
     device = f"{os.major(lock.st_dev):02x}:{os.minor(lock.st_dev):02x}:{lock.st_ino}"
     if any(where == device for _, where in found):

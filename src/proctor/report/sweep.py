@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from proctor.analysis.sweep import SweepOutcome, SweepRunOutcome
-from proctor.core.formatting import NO_VALUE, duration, money, percent_interval, percentage_points
+from proctor.core.formatting import NO_VALUE, duration, money, percent_interval, percentage_points, short_count
 from proctor.report.runs import error_notes, estimate_notes, web_notes
 from proctor.report.tables import Table, as_text
 
@@ -13,8 +13,8 @@ def sweep_text(outcome: SweepOutcome, *, width: int | None = None) -> str:
     table = Table(
         title=f"{outcome.name}: {outcome.benchmark}, {len(outcome.runs)} configurations",
         headings=(
-            *("Configuration", "Run ID", "Resolved", "95 % interval", "Errors", "Avg Cost", "Avg Time"),
-            *("Difference", "95 % interval", "Rule"),
+            *("Configuration", "Agent", "Model", "Run ID", "Resolved", "95 % interval", "Errors"),
+            *("Avg Cost", "Avg Time", "Tokens", "Difference", "95 % interval", "Rule"),
         ),
         rows=tuple(_cells(run, outcome) for run in outcome.runs),
         notes=tuple(_notes(outcome)),
@@ -36,12 +36,15 @@ def _cells(run: SweepRunOutcome, outcome: SweepOutcome) -> tuple[str, ...]:
         rule = NO_VALUE if decision is None else "met" if decision.passed else "not met"
     return (
         run.label,
+        row.agent,
+        row.model or NO_VALUE,
         run.run_id,
         f"{row.resolved}/{row.counted}",
         percent_interval(row.low, row.high),
         str(row.errors) + (f" ({row.missing} missing)" if row.missing else ""),
         money(row.avg_cost_usd) if row.counted else NO_VALUE,
         duration(row.avg_seconds),
+        short_count(row.tokens or None),
         percentage_points(change.value) if change else NO_VALUE,
         ends,
         rule,

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from proctor.core.causes import Cause
 from proctor.core.evaluation import TaskEvaluation
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, WebUse
 from proctor.core.submission import PatchKind
@@ -32,6 +33,7 @@ class AttemptRecord(Record):
         findings: what was found in the submission when it was stored; the grader's own are added later.
         web: None where there was no gateway.
         altered: None where all requests were sent as they were.
+        node: the node of a cluster that it was made on, and its `machine`; empty on one machine.
     """
 
     number: int
@@ -49,6 +51,8 @@ class AttemptRecord(Record):
     findings: tuple[Finding, ...] = ()
     web: WebUse | None = None
     altered: AlteredRequests | None = None
+    node: str = ""
+    machine: Machine | None = None
     schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"
 
 

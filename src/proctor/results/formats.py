@@ -19,9 +19,10 @@ import msgspec
 from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
-from proctor.core.run import JournalEntry, Machine, RunConfig
+from proctor.core.run import JournalEntry, RunConfig
 from proctor.core.task import Task
 from proctor.results.store import RunStore, new_run, summarise
 

@@ -7,17 +7,20 @@ run of version 1 keeps its names, also when it is resumed.
 import errno
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from proctor.core.causes import Status
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
-from proctor.core.files import write_atomic
+from proctor.core.files import file_lock, write_atomic
 from proctor.core.formatting import plural
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
@@ -27,15 +30,29 @@ from proctor.core.user_files import MAX_BYTES
 CONFIG_FILE: Final = "config.json"
 SUMMARY_FILE: Final = "summary.json"
 JOURNAL_FILE: Final = "journal.jsonl"
+_CONFIG_LOCK: Final = ".config.lock"
 _TRIALS_DIR: Final = "trials"
 _VERSION_1_TRIALS_DIR: Final = "tasks"
 _NUMBER: Final = re.compile(r"\.(?=\d+$)")
 T = TypeVar("T", bound=Record)
 
 
+_chosen_root: Final[ContextVar[Path | None]] = ContextVar("results_root", default=None)
+
+
 def results_root() -> Path:
-    """Where runs are stored: PROCTOR_RESULTS, or ``results`` in the current folder."""
-    return Path(os.environ.get("PROCTOR_RESULTS") or "results").absolute()
+    """Where runs are stored: as chosen by the command, PROCTOR_RESULTS, or ``results`` in the current folder."""
+    return (_chosen_root.get() or Path(os.environ.get("PROCTOR_RESULTS") or "results")).absolute()
+
+
+@contextmanager
+def use_results(folder: Path) -> Iterator[None]:
+    """Store and look for runs there, in the block and in the tasks and threads that it starts."""
+    token = _chosen_root.set(folder)
+    try:
+        yield
+    finally:
+        _chosen_root.reset(token)
 
 
 class RunStore:
@@ -73,6 +90,13 @@ class RunStore:
         if self._is_version_1:
             self._trials_dir.mkdir(exist_ok=True)  # says so from now on, as the configuration does not
         write_atomic(self.folder / CONFIG_FILE, to_json(config))
+
+    def update_config(self, **changes: Any) -> RunConfig:
+        """Change fields of the stored configuration, one writer at a time."""
+        with file_lock(self.folder / _CONFIG_LOCK, what=f"the configuration of run {self.name}"):
+            config = msgspec.structs.replace(self.config(), **changes)
+            self.write_config(config)
+        return config
 
     def logs(self, task_id: str, trial: int, attempt: int | None = None) -> Path:
         """The folder for the logs of a trial, or of one attempt at it; it may not exist yet."""
@@ -201,28 +225,7 @@ def claim_folder(parent: Path, kind: str) -> Path:
 def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
     """The runs of a benchmark, oldest first."""
     folder = (root or results_root()) / disk_name(benchmark)
-    return [RunStore(file.parent) for file in sorted(folder.glob(f"*/{CONFIG_FILE}"), key=_run_order)]
-
-
-def find_run(name: str, *, root: Path | None = None) -> RunStore:
-    """A run by its folder, as ``benchmark/run-id``, or by an id that only one benchmark has.
-
-    Raises:
-        UsageError: no run has this name, or several have.
-    """
-    base = root or results_root()
-    direct = [path for path in (Path(name), base / name) if (path / CONFIG_FILE).is_file()]
-    if direct:
-        return RunStore(direct[0].absolute())
-    found = sorted(file.parent for file in base.glob(f"*/{_escape_glob(name)}/{CONFIG_FILE}"))
-    if len(found) == 1:
-        return RunStore(found[0])
-    if found:
-        names = ", ".join(path.relative_to(base).as_posix() for path in found)
-        raise UsageError(f"several runs are called {name!r}", fix=f"say which: {names}")
-    raise UsageError(
-        f"there is no run {name!r}", where=base, fix="`proctor bench report BENCH` lists a benchmark's runs"
-    )
+    return [RunStore(file.parent) for file in sorted(folder.glob(f"*/{CONFIG_FILE}"), key=run_order)]
 
 
 def summarise(
@@ -238,10 +241,13 @@ def summarise(
     cost: float | None = 0.0
     estimated = unfinished_estimated_usd
     tokens, seconds, tasks = 0, 0.0, 0
+    by_task: dict[str, list[bool]] = {}
     for result in results:
         tasks += 1
         statuses[result.status] += 1
         causes[result.cause] = causes.get(result.cause, 0) + 1
+        if result.status in {Status.RESOLVED, Status.UNRESOLVED}:  # causes that are not counted have another status
+            by_task.setdefault(result.task_id, []).append(result.status is Status.RESOLVED)
         seconds += result.agent_seconds
         cost = sum_costs((cost, usage_cost(result.usage)))
         estimated += estimated_cost(result.usage)
@@ -260,6 +266,7 @@ def summarise(
         unfinished_usd=unfinished_usd,
         estimated_usd=round(estimated, 12),
         causes=dict(sorted(causes.items())),
+        task_rates=dict(sorted(Counter(f"{sum(some)}/{len(some)}" for some in by_task.values()).items())),
     )
 
 
@@ -284,13 +291,7 @@ def _read_bytes(file: str) -> bytes:
         os.close(descriptor)
 
 
-def _run_order(config: Path) -> tuple[int, str]:
+def run_order(config: Path) -> tuple[int, str]:
+    """The place of a run among those of its benchmark, by its configuration's file: oldest first."""
     number = re.fullmatch(r"run-(\d+)", config.parent.name)
     return (int(number[1]) if number else 0, config.parent.name)
-
-
-def _escape_glob(name: str) -> str:
-    """A name for glob in which no character is special."""
-    if "/" in name or name in {"", ".", ".."}:
-        raise UsageError(f"there is no run {name!r}", fix="give a run's folder, benchmark/run-id, or run-id")
-    return re.sub(r"([*?[])", r"[\1]", name)

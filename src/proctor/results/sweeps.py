@@ -80,5 +80,5 @@ def find_sweep(name: str, *, root: Path | None = None) -> SweepStore | None:
 
 
 def _with_run_id(run: SweepRun, sweep: str, store: RunStore) -> SweepRun:
-    config = msgspec.structs.replace(run.config, run_id=store.run_id, sweep=sweep)
+    config = msgspec.structs.replace(run.config, run_id=store.run_id, sweep=sweep, label=run.label)
     return msgspec.structs.replace(run, config=config)

@@ -111,8 +111,8 @@ async def test_a_hostile_agent_cannot_run_or_send_anything(browser: Chromium, tm
         await hostile_run(tmp_path, hostile(url))
         async with opened(browser, tmp_path) as (page, address):
             await page.go(f"{address}/")
-            await page.until("document.querySelector('table.runs a')")
-            await page.value("document.querySelector('table.runs a[href]').click()")
+            await page.until("document.querySelector('table.runs td a')")
+            await page.value("document.querySelector('table.runs td a[href]').click()")
             await page.arrived("document.querySelector('td.task a')")
             await page.value("document.querySelector('td.task a').click()")
             await page.arrived("document.querySelector('#trajectory .step')")
@@ -264,7 +264,13 @@ async def test_of_a_large_patch_every_file_is_seen_with_its_numbers(browser: Chr
         notes = await page.value("[...document.querySelectorAll('#patch details p')].map(one => one.textContent)")
         assert len(notes) == 2
         assert all(re.fullmatch(r"[\d,]+ more lines are in submission.diff\.", note) for note in notes)
-        assert await page.value("document.querySelectorAll('#patch tr').length") == 4000
+        # The lines of a large file come when it is scrolled to.
+        assert await page.value("document.querySelectorAll('#patch tr').length") < 4000
+        await page.until(
+            "(() => { const more = document.querySelector('#patch [data-more]');"
+            " if (more) { more.closest('details').open = true; more.scrollIntoView(); }"
+            " return !more && document.querySelectorAll('#patch tr').length === 4000; })()"
+        )
         # What of the cost is an estimate is said here, in the run, and in the list of runs.
         assert "≤ $0.40" in await page.value("document.querySelector('.facts').textContent")
         estimate = "$0.10 of it is an upper estimate"

@@ -3,6 +3,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
+from processor_time import is_within
 from proctor.report.viewer.diff import MAX_LINES, read_patch
 from stored_runs import DIFF
 
@@ -44,7 +45,7 @@ def test_a_hostile_patch_takes_no_longer_than_its_length() -> None:
     started = time.process_time()
     for evil in ('"' + '\\"' * 450, "'\\" * 450, "a" * 900, "/" * 900, "#" * 900, "`" * 900, "0" * 900):
         read_patch("@@ -1 +1 @@\n" + f"+{evil}\n" * 300)
-    assert time.process_time() - started < 6
+    assert is_within(time.process_time() - started, 6)
 
 
 def file_patch(name: str, added: int) -> str:

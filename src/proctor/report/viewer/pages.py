@@ -1,11 +1,11 @@
 """The content of each page. Everything here reads files and may block: the server calls it in a thread."""
 
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline
 from proctor.core.errors import InvalidData, ProctorError, UsageError
@@ -13,17 +13,21 @@ from proctor.core.record import read_record
 from proctor.core.result import TaskResult
 from proctor.core.trajectory import Lane, Step, Totals, Trajectory, sum_steps
 from proctor.core.verdict import TestOutcome, TestStatus
+from proctor.report.run_index import RunIndex, RunState
+from proctor.report.run_list import RunFilter, RunOrder, run_list_row, sort_runs
+from proctor.report.run_table import SORTS, RunTable, TrialQuery, TrialRow, clamp_page
 from proctor.report.trajectories import agent_version, read_trajectory, to_atif
 from proctor.report.viewer.diff import PatchView, read_patch
-from proctor.report.viewer.run_index import RunEntry, RunIndex
-from proctor.report.viewer.run_table import SORTS, RunTable, TrialQuery, clamp_page
+from proctor.report.viewer.filters import pretty_json
 from proctor.results.attempt_record import SUBMISSION_FILES
 from proctor.workspaces.invalid_submission import LIMIT_BYTES
 
-STEPS_PER_PAGE: Final = 200
+STEPS_PER_PAGE: Final = 100
+LINES_AT_ONCE: Final = 1000  # of a patch; what follows is loaded as one scrolls
 MAX_TESTS: Final = 500
 MAX_SUBMISSION_BYTES: Final = LIMIT_BYTES
 MAX_TEXT_BYTES: Final = 2 << 20
+_EXAMPLES: Final = 3
 _COLUMNS: Final = 8  # lanes that the style sheet has columns for
 
 Context = dict[str, Any]
@@ -31,19 +35,36 @@ QueryParams = Mapping[str, str]
 
 
 def runs_page(index: RunIndex, params: QueryParams) -> Context:
-    """The list of runs."""
-    words = params.get("q", "").lower().split()
-    entries = [index.entry(name) for name in index.names()]
-    found = [entry for entry in entries if all(word in _search_text(entry) for word in words)]
-    return {"entries": found, "total": len(entries), "q": params.get("q", ""), "root": str(index.root)}
-
-
-def _search_text(entry: RunEntry) -> str:
-    config = entry.config
-    parts = (
-        [entry.name] if config is None else [entry.name, config.agent, config.model or "", config.mode, config.preset]
+    """The list of runs: filtered and sorted as `proctor runs` does it."""
+    entries = {entry.name: entry for entry in index.entries()}
+    rows = [run_list_row(entry) for entry in entries.values()]
+    states, sort = get_args(RunState), params.get("sort", "age")
+    wanted = RunFilter(
+        benchmark=params.get("benchmark") or None,
+        state=params.get("state") if params.get("state") in states else None,  # type: ignore[arg-type]  # looked up
+        agent=params.get("agent") or None,
+        text=params.get("q", "")[:500],
+        archived=bool(params.get("archived")),
     )
-    return " ".join(parts).lower()
+    order: RunOrder = sort if sort in get_args(RunOrder) else "age"  # type: ignore[assignment]  # likewise
+    found = sort_runs(filter(wanted.accepts, rows), order, reverse=bool(params.get("reverse")))
+    benchmarks = sorted({row.benchmark for row in rows})
+    return {
+        "entries": [entries[row.run] for row in found],
+        "total": len(rows),
+        "wanted": wanted,
+        "sort": order,
+        "reverse": bool(params.get("reverse")),
+        "choices": {
+            "benchmark": benchmarks if len(benchmarks) > 1 else [],
+            "state": sorted({row.state for row in rows}),
+            "agent": sorted({row.agent for row in rows if row.agent}),
+        },
+        "archived": sum(row.archived for row in rows),
+        "sweeps": index.sweeps(),
+        "q": params.get("q", ""),
+        "root": str(index.root),
+    }
 
 
 def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
@@ -57,11 +78,39 @@ def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
         "counts": table.counts(),
         "running": table.running,
         "choices": table.choices(),
+        "failures": group_failures(table.all()),
         "query": query,
         "found": table.find(query),
         "version": version,
-        "others": [other for other in index.names() if other != name and _benchmark(other) == _benchmark(name)],
+        "others": {
+            other: index.title(other)
+            for other in index.names()
+            if other != name and _benchmark(other) == _benchmark(name)
+        },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Trials that failed for the same cause: how many, and some of them."""
+
+    status: str
+    cause: str
+    trials: int
+    examples: list[TrialRow]
+
+
+def group_failures(rows: Sequence[TrialRow]) -> list[FailureGroup]:
+    """The trials that are not resolved, by cause, the most frequent first; examples have different reasons."""
+    groups: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        if not row.live and not row.resolved:
+            groups.setdefault((row.status, row.cause), []).append(row)
+    found = []
+    for (status, cause), some in sorted(groups.items(), key=lambda item: -len(item[1])):
+        distinct = list({row.reason: row for row in reversed(some)}.values())[::-1]
+        found.append(FailureGroup(status, cause, len(some), distinct[:_EXAMPLES]))
+    return found
 
 
 def _benchmark(name: str) -> str:
@@ -154,17 +203,30 @@ def _read_trajectory(logs: Path, task_id: str, agent: str, version: str, _file_s
 
 def _steps(trajectory: Trajectory | None, params: QueryParams) -> Context:
     if trajectory is None:
-        return {"trajectory": None, "steps": [], "lanes": [], "pages": 1, "page": 1, "lane": "", "start": None}
+        return {
+            "trajectory": None,
+            "steps": [],
+            "lanes": [],
+            "pages": 1,
+            "page": 1,
+            "lane": "",
+            "start": None,
+            "find": "",
+            "found": 0,
+        }
     columns = {lane.name: min(number, _COLUMNS) for number, lane in enumerate(trajectory.lanes, start=1)}
-    chosen = params.get("lane", "")
+    chosen, words = params.get("lane", ""), params.get("find", "")[:500].lower().split()
     shown = [
         StepView(number, step, totals, columns.get(step.lane, _COLUMNS))
         for number, (step, totals) in enumerate(
             zip(trajectory.steps, trajectory.running_totals(), strict=True), start=1
         )
-        if not chosen or step.lane == chosen
+        if (not chosen or step.lane == chosen) and (not words or _has_words(step, words))
     ]
-    page, pages = clamp_page(_parse_int(params.get("page"), 1), len(shown), STEPS_PER_PAGE)
+    wanted = _parse_int(params.get("step"), 0)  # a link to one step opens the page that has it
+    before = next((place for place, view in enumerate(shown) if view.number >= wanted), 0) if wanted else 0
+    asked = _parse_int(params.get("page"), before // STEPS_PER_PAGE + 1)
+    page, pages = clamp_page(asked, len(shown), STEPS_PER_PAGE)
     lanes = [
         LaneView(
             lane,
@@ -181,8 +243,42 @@ def _steps(trajectory: Trajectory | None, params: QueryParams) -> Context:
         "pages": pages,
         "page": page,
         "lane": chosen,
+        "find": params.get("find", "")[:500],
+        "found": len(shown),
         "start": next((step.at for step in trajectory.steps if step.at), None),
     }
+
+
+def _has_words(step: Step, words: list[str]) -> bool:
+    """Whether all these words are in a step: its text, its calls, their results."""
+    calls = [part for call in step.calls for part in (call.name, pretty_json(call.arguments), call.output or "")]
+    text = "\n".join([step.text or "", step.thinking or "", step.observation or "", step.note or "", *calls]).lower()
+    return all(word in text for word in words)
+
+
+def steps_page(index: RunIndex, name: str, params: QueryParams) -> Context:
+    """A page of the steps alone, which is put below those that are shown."""
+    table, task_id, trial = _trial(index, name, params)
+    row = table.row(task_id, trial)
+    attempt = _parse_int(params.get("attempt"), row.attempts or 1)
+    trajectory, _ = _trajectory(table, task_id, table.store.logs(task_id, trial, attempt))
+    shown = {"name": name, "row": row, "attempt": attempt, "live": row.live and table.running}
+    return {**shown, **_steps(trajectory, params)}
+
+
+def patch_file_page(index: RunIndex, name: str, params: QueryParams) -> Context:
+    """The lines of one file of a patch, by its number.
+
+    Raises:
+        UsageError: there is no such file.
+    """
+    table, task_id, trial = _trial(index, name, params)
+    row = table.row(task_id, trial)
+    logs = table.store.logs(task_id, trial, _parse_int(params.get("attempt"), row.attempts or 1))
+    submission, number = _submission_view(logs), _parse_int(params.get("number"), 0)
+    if submission is None or submission.patch is None or number >= len(submission.patch.files):
+        raise UsageError("there is no such file in the patch")
+    return {"file": submission.patch.files[number]}
 
 
 def _timeline(logs: Path) -> Timeline | None:

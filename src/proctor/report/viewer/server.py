@@ -14,15 +14,15 @@ from aiohttp import web
 
 from proctor.core import formatting
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
+from proctor.report.run_index import RunIndex
 from proctor.report.viewer import filters, pages
-from proctor.report.viewer.compare import compare_page
-from proctor.report.viewer.run_index import RunIndex
+from proctor.report.viewer.access import LOOPBACK, Access
+from proctor.report.viewer.compare import compare_page, relative_change
 from proctor.results import usage_cost
 
-LOOPBACK: Final = "127.0.0.1"
 _POLL_SECONDS: Final = 0.7
 _KEEPALIVE_SECONDS: Final = 15.0
-_STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
+STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SECURITY_HEADERS: Final = {
     # Only our own style sheet, script and icon are loaded, whatever an agent wrote into a page.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -37,7 +37,8 @@ _RAW_FILE_HEADERS: Final = {"Content-Security-Policy": "default-src 'none'; sand
 
 _FILTERS: Final[tuple[Callable[..., Any], ...]] = (
     *(formatting.duration, formatting.file_size, formatting.money, formatting.percent, formatting.plural),
-    *(formatting.short_count, formatting.timestamp, formatting.visible),
+    *(formatting.percentage_points, formatting.short_count, formatting.timestamp, formatting.visible),
+    relative_change,
     *(filters.pretty_json, filters.since_start, filters.sum_tokens, usage_cost),
 )
 
@@ -47,20 +48,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Viewer:
     """The application. Requests read files one at a time."""
 
-    def __init__(self, index: RunIndex) -> None:
+    def __init__(self, index: RunIndex, access: Access | None = None) -> None:
         self._index = index
+        self._access = access or Access()
         self._read_lock = asyncio.Lock()
         self._event_streams: set[asyncio.Task[Any]] = set()
-        self._hosts: frozenset[str] = frozenset()
-        self._templates = _templates()
+        self._templates = templates()
         self._static = {
-            name: (importlib.resources.files("proctor.report.viewer") / "static" / name).read_bytes()
-            for name in _STATIC
+            name: (importlib.resources.files("proctor.report.viewer") / "static" / name).read_bytes() for name in STATIC
         }
 
-    def application(self, port: int) -> web.Application:
-        """The application, for requests to loopback at this port only."""
-        self._hosts = frozenset(f"{host}:{port}" for host in (LOOPBACK, "localhost"))
+    def application(self) -> web.Application:
+        """The application."""
         app = web.Application(middlewares=[self._check_request], client_max_size=1024)
         run = "/run/{benchmark}/{run}"
         app.add_routes(
@@ -69,6 +68,8 @@ class Viewer:
                 web.get("/compare", self._page("compare.html", self._compare_context)),
                 web.get(run, self._page("run.html", self._run_context(pages.run_page))),
                 web.get(f"{run}/task", self._page("task.html", self._run_context(pages.task_page))),
+                web.get(f"{run}/steps", self._page("steps.html", self._run_context(pages.steps_page))),
+                web.get(f"{run}/patch", self._page("patch_file.html", self._run_context(pages.patch_file_page))),
                 web.get(f"{run}/file", self._file),
                 web.get(f"{run}/atif", self._atif),
                 web.get(f"{run}/events", self._events),
@@ -80,9 +81,14 @@ class Viewer:
 
     @web.middleware
     async def _check_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.headers.get("Host", "").lower() not in self._hosts:
-            # DNS rebinding: a page under another name that resolves to this address could read ours.
-            response: web.StreamResponse = web.Response(status=421, text="This server has another name.\n")
+        refused = self._access.refusal(request)
+        if refused is not None:
+            status, sentence = refused
+            response: web.StreamResponse = self._render(
+                "error.html", {"sentence": sentence, "status": status}, status=status
+            )
+        elif (redirected := self._access.redirect(request)) is not None:
+            response = redirected
         elif request.method not in {"GET", "HEAD"}:
             response = web.Response(status=405, text="This server is read-only.\n", headers={"Allow": "GET, HEAD"})
         elif _is_cross_site(request):
@@ -150,7 +156,7 @@ class Viewer:
         name = request.match_info["name"]
         if name not in self._static:
             raise UsageError(f"there is no {name!r} here")
-        return web.Response(body=self._static[name], content_type=_STATIC[name], charset="utf-8")
+        return web.Response(body=self._static[name], content_type=STATIC[name], charset="utf-8")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """Notify a page whenever it is out of date, while it is connected; `seen` is the version that it shows."""
@@ -199,7 +205,8 @@ def _run_name(request: web.Request) -> str:
     return f"{request.match_info['benchmark']}/{request.match_info['run']}"
 
 
-def _templates() -> jinja2.Environment:
+def templates(*, static: bool = False) -> jinja2.Environment:
+    """The templates; `static` are those of pages that no server answers for."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("proctor.report.viewer"),
         autoescape=True,
@@ -208,27 +215,44 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {function.__name__: function for function in _FILTERS}
-    environment.globals["url"] = filters.url
+    environment.globals |= {
+        "url": filters.url,
+        "static": static,
+        "per_page": pages.STEPS_PER_PAGE,
+        "lines_at_once": pages.LINES_AT_ONCE,
+    }
     return environment
 
 
 async def serve(
-    index: RunIndex, *, port: int, strict_port: bool, on_ready: Callable[[str], None], stop: asyncio.Event
+    index: RunIndex,
+    *,
+    port: int,
+    strict_port: bool,
+    on_ready: Callable[[str], None],
+    stop: asyncio.Event,
+    host: str = LOOPBACK,
+    token: str | None = None,
 ) -> None:
     """Serve until `stop` is set. `on_ready` gets the URL. If the port is taken, another is used unless `strict_port`.
 
+    On another `host` than loopback, whoever asks needs the `token`.
+
     Raises:
-        InfrastructureError: the port cannot be used.
+        UsageError: another host than loopback is to be served without a token.
+        InfrastructureError: the address cannot be used.
     """
-    listening = _listen(port, strict=strict_port)
+    if host != LOOPBACK and not token:
+        raise UsageError(f"whoever reaches {host} could read all results", fix="give a token")
+    listening = _listen(host, port, strict=strict_port)
     number = listening.getsockname()[1]
     runner = web.AppRunner(
-        Viewer(index).application(number), access_log=None, logger=_quiet_logger(), shutdown_timeout=1.0
+        Viewer(index, Access(token)).application(), access_log=None, logger=_quiet_logger(), shutdown_timeout=1.0
     )
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
-        on_ready(f"http://{LOOPBACK}:{number}/")
+        on_ready(f"http://{f'[{host}]' if ':' in host else host}:{number}/")
         await stop.wait()
     finally:
         await runner.cleanup()
@@ -241,15 +265,15 @@ def _quiet_logger() -> logging.Logger:
     return quiet
 
 
-def _listen(port: int, *, strict: bool) -> socket.socket:
+def _listen(host: str, port: int, *, strict: bool) -> socket.socket:
     for number in (port,) if strict else (port, 0):
-        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((LOOPBACK, number))
+            listening.bind((host, number))
         except OSError as error:
             listening.close()
             reason = error.strerror
         else:
             return listening
-    raise InfrastructureError(f"cannot listen on port {port}: {reason}", fix="choose another one with --port")
+    raise InfrastructureError(f"cannot listen on port {port} of {host}: {reason}", fix="choose another with --port")

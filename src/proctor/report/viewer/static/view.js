@@ -1,17 +1,17 @@
 "use strict";
 // Search while typing, live updates of a running run, and keyboard shortcuts.
 (() => {
-  const parts = ["live-head", "live"];
+  const parts = ["live-head", "live", "live-steps"];
   let latest = 0;
 
   // Replace the live parts of this page. Open details stay open, and the scroll position stays.
-  async function update(url) {
+  async function update(url, only = parts) {
     const request = ++latest;
     const response = await fetch(url, { headers: { Accept: "text/html" } });
     if (!response.ok) return;
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     if (request !== latest) return;
-    for (const id of parts) {
+    for (const id of only) {
       const old = document.getElementById(id), fresh = page.getElementById(id);
       if (!old || !fresh) continue;
       const opened = new Map([...old.querySelectorAll("details")].map((item, i) => [detailsKey(item, i), item.open]));
@@ -21,8 +21,26 @@
       });
       old.replaceWith(document.adoptNode(fresh));
     }
+    watchMore();
     mark(-1);
   }
+  // What is far down is loaded when it comes near the screen, and put in the place of its placeholder.
+  const near = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) load(entry.target);
+  }, { rootMargin: "1200px" });
+  async function load(place) {
+    near.unobserve(place);
+    const response = await fetch(place.dataset.more, { headers: { Accept: "text/html" } });
+    if (!response.ok || !place.isConnected) return;
+    const box = document.createElement("template");
+    box.innerHTML = await response.text();
+    place.replaceWith(box.content);
+    watchMore();
+  }
+  function watchMore() {
+    for (const place of document.querySelectorAll("[data-more]")) near.observe(place);
+  }
+  watchMore();
   function detailsKey(item, i) {
     const step = item.closest("[id^=s]");
     return step ? step.id + [...step.querySelectorAll("details")].indexOf(item) : "d" + i;
@@ -33,9 +51,16 @@
     const search = () => {
       const params = new URLSearchParams();
       for (const [name, value] of new FormData(form)) if (value) params.append(name, value);
+      if ("static" in document.body.dataset) {
+        const words = (params.get("q") || "").toLowerCase().split(/\s+/);
+        for (const row of document.querySelectorAll("[data-row]"))
+          row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
+        return;
+      }
       const url = form.getAttribute("action") + (params.size ? "?" + params : "");
       history.replaceState(null, "", url);
-      update(url);
+      // A form within what it updates would lose the cursor: then only what it searches is replaced.
+      update(url, form.closest("#live") ? ["live-steps"] : parts);
     };
     form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 120); });
     form.addEventListener("submit", (event) => { event.preventDefault(); search(); });

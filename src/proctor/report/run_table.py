@@ -15,8 +15,9 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record, from_json, read_bytes, read_record
 from proctor.core.result import estimated_cost
 from proctor.core.run import JournalEntry, RunConfig
+from proctor.report.live_usage import LiveUsage, RecordingUsage, sum_live_usage
+from proctor.report.run_counts import RunCounts
 from proctor.report.stored_runs import is_running
-from proctor.report.viewer.live_usage import LiveUsage, RecordingUsage, sum_live_usage
 from proctor.results import RunStore
 from proctor.results.attempt_record import RECORDING_FILE
 
@@ -75,43 +76,14 @@ class TrialRow:
         return self.status in _UNFINISHED
 
     @property
+    def active(self) -> bool:
+        """Whether it is being worked on."""
+        return self.status in _ACTIVE
+
+    @property
     def resolved(self) -> bool:
         """Whether the task is solved."""
         return self.status == Status.RESOLVED
-
-
-class RunCounts(Record):
-    """A run in numbers.
-
-    Attributes:
-        pending: trials that are not being worked on; `running`: those that are.
-        cost_usd: of all trials, the unfinished ones too; `estimated_usd` of it is an upper estimate.
-    """
-
-    total: int
-    resolved: int
-    unresolved: int
-    errors: int
-    skipped: int
-    pending: int
-    running: int
-    counted: int
-    low: float | None
-    high: float | None
-    cost_usd: float | None
-    tokens: int
-    seconds: float
-    estimated_usd: float = 0.0
-
-    @property
-    def done(self) -> int:
-        """How many trials have a result."""
-        return self.resolved + self.unresolved + self.errors + self.skipped
-
-    @property
-    def rate(self) -> float | None:
-        """The share of the counted trials that is resolved."""
-        return self.resolved / self.counted if self.counted else None
 
 
 class TrialQuery(Record):

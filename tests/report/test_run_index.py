@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.report.viewer.run_index import RunIndex
+from proctor.report.run_index import RunIndex
 from proctor.results import RunStore
 from stored_runs import small_run
 
