@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE setup dev demo picture screenshots test lint format schemas perf cheats controls-trial proof trace clean
+.PHONY: FORCE setup docs release-check dev demo picture screenshots test lint format schemas perf agents cheats controls-trial proof cluster-test trace clean
 
 setup: $(VENV)/.installed
 
@@ -65,6 +65,12 @@ test: dev
 proof: dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --long $(ARGS)
 
+# Three nodes on this machine, against a provider that keeps its own books: nodes killed and cut off at 20 moments each,
+# the driver at 50, and everything else that docs/cluster.md promises. Takes the better part of an hour, and root.
+cluster-test: dev
+	$(BIN)/pytest -p no:xdist tests/runner/executors/test_ray.py $(ARGS)
+	$(BIN)/pytest -p no:xdist --long tests/runner/executors/test_ray.py $(ARGS)
+
 lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -81,8 +87,16 @@ schemas: dev
 	$(BIN)/python -m proctor.core.option_types src/proctor/options.py
 	$(BIN)/python -m proctor.schema src/proctor/schemas
 
+# The documentation as a site, in build/site; a link that leads nowhere fails.
+docs: dev
+	$(BIN)/python release/site.py
+
+# Wheel and sdist, installed into empty environments on the oldest and the newest Python there is, run core-mini.
+release-check: dev
+	$(BIN)/python release/check.py
+
 perf: dev
-	@missed=0; for script in $(filter-out perf/numbers_asked.py,$(wildcard perf/*.py)); do \
+	@missed=0; for script in $(filter-out perf/numbers_asked.py perf/cluster_plugins.py perf/cluster_ungated.py,$(wildcard perf/*.py)); do \
 	  echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
 
 # Hostile submissions, graded for real: task, verdict, findings. Fails when one of them wins. ARGS='--controls 0' shows
@@ -93,6 +107,11 @@ cheats: dev
 # How many tests of core's Python tasks have an altered twin that the oracle fails. Fails when they are too few.
 controls-trial: dev
 	@PYTHONPATH=tests $(BIN)/python -m controls_trial $(ARGS)
+
+# Every agent, with its real program from its package, against all that can happen to it: a table. Fails when a cell is
+# not as it must be. ARGS='codex pi --runner docker --column hostile'
+agents: dev
+	@PYTHONPATH=tests $(BIN)/python -m agent_matrix $(ARGS)
 
 # The calls from `bench run` to the agent, and from grading to the test process. Fails when they are too many.
 trace: dev

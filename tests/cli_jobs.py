@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from documents import checked
 from paths import REPOSITORY
 
-PATIENCE = 90.0
+PATIENCE = 200.0
 
 
 class Done(NamedTuple):

@@ -1,15 +1,15 @@
 """What holds for all tests."""
 
 import gc
-import itertools
 import os
 import signal
+from collections import defaultdict
 from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
 
-from lanes import LANES, lane_of
+from lanes import LANES, in_order, lane_of
 from paths import OPTIONAL_AGENT, PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
@@ -27,43 +27,39 @@ settings.load_profile("proctor")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--lane", choices=LANES, help="only the tests of one lane; CI runs all lanes side by side")
+    parser.addoption("--lane", choices=LANES, help="only the tests of one lane")
     parser.addoption("--long", action="store_true", help="only the tests of the long proof (`make proof`)")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each worker begins with its share of the slow tests: whoever has one left at the end keeps all others waiting.
-
-    Those of one module stay together, as what they share is made once for each worker. Pieces are as long as those into
-    which pytest-xdist cuts the whole, one for each worker.
-    """
+    """The tests that were asked for, in the order in which workers have the most of each other."""
     if (lane := config.getoption("--lane")) is not None:
         others = [item for item in items if lane_of(item) != lane]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if lane_of(item) == lane]
-    of_proof = [item for item in items if item.get_closest_marker("long")]
-    chosen = of_proof if config.getoption("--long") else [item for item in items if item not in set(of_proof)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+    long = config.getoption("--long")
+    others = [item for item in items if (item.get_closest_marker("long") is not None) != long]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if (item.get_closest_marker("long") is not None) == long]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
-    for _, module in itertools.groupby(slow, key=lambda item: item.path):
-        min(shares, key=len).extend(module)
-    rest = iter([item for item in items if not item.get_closest_marker("slow")])
-    left = len(items)
-    items.clear()
-    for number, share in enumerate(shares):
-        length = left // (workers - number)
-        left -= length
-        items += [*share, *itertools.islice(rest, max(0, length - len(share)))]
-    items += rest
+    items[:] = in_order(items, workers)
 
 
 def pytest_collection_finish() -> None:
     """What all tests share lives as long as they do: it is not looked through for garbage again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long the tests of each lane took, however many ran at the same time."""
+    took: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took[str(dict(report.user_properties).get("lane"))] += report.duration
+    for lane, seconds in took.items():
+        terminalreporter.write_line(f"{lane}: {seconds:.0f} s")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -76,6 +72,7 @@ def pytest_runtest_makereport(
     agents.
     """
     report = yield
+    report.user_properties.append(("lane", lane_of(item)))
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROCTOR_TESTS_COMPLETE"):
         reason = str(call.excinfo.value) if call.excinfo else ""
         if not reason.startswith((REAL_SAMPLES, OPTIONAL_AGENT)):

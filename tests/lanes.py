@@ -1,10 +1,14 @@
-"""Lanes: tests that need the same things run side by side with those of the other lanes (`--lane`, `.ci/run`)."""
+"""Lanes: kinds of tests, by what they need. Those of one can be run alone (`--lane`), and each has its seconds told."""
 
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 LANES = ("fast", "containers", "agents")
+# With which lane each of four workers begins: containers are waited for, agents keep a processor busy.
+_FIRST = ("containers", "agents", "fast", "fast")
 # Real agents, browsers and whole commands: they wait for programs more than they work.
 _AGENTS = (
     "agents",
@@ -12,9 +16,14 @@ _AGENTS = (
     "gateway/test_claude_code.py",
     "report/trajectories/test_real_claude_code.py",
     "report/viewer/test_chromium.py",
+    "report/viewer/test_chromium_runs.py",
     "sandboxes/test_questions.py",
 )
-_CONTAINERS = ("benchmarks/terminal_bench/test_attacks.py", "benchmarks/terminal_bench/test_benchmark.py")
+_CONTAINERS = (
+    "benchmarks/terminal_bench/test_attacks.py",
+    "benchmarks/terminal_bench/test_benchmark.py",
+    "runner/executors/test_ray.py",
+)
 _FOR_CONTAINERS = {"need_docker", "need_machines", "own_base"}
 _CONTAINER_FIXTURES = {"docker", "evo", "feature", "pro", "swe_python", "verified"}
 
@@ -33,3 +42,30 @@ def lane_of(item: pytest.Item) -> str:
         return "agents"
     module = getattr(item, "module", None)
     return "containers" if module is not None and _FOR_CONTAINERS & set(vars(module)) else "fast"
+
+
+def in_order(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Tests in as many pieces as there are workers, each as long as those into which pytest-xdist cuts the whole.
+
+    Each piece begins with tests of one lane, those in modules with slow ones first, and ends with fast tests, which
+    workers that are done take over: whoever has a slow one left at the end keeps all others waiting. Tests of a module
+    stay together, as what they share is made once for each worker.
+    """
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    rest: list[pytest.Item] = []
+    for lane in LANES:
+        of_lane = [item for item in items if lane_of(item) == lane]
+        modules = [list(module) for _, module in itertools.groupby(of_lane, key=lambda item: item.path)]
+        slow = [module for module in modules if any(item.get_closest_marker("slow") for item in module)]
+        quick = [module for module in modules if module not in slow]
+        own = [share for number, share in enumerate(shares) if _FIRST[number % len(_FIRST)] == lane] or shares
+        for module in slow if lane == "fast" else [*slow, *quick]:
+            min(own, key=len).extend(module)
+        if lane == "fast":
+            rest = list(itertools.chain.from_iterable(quick))
+    left, ordered, remaining = len(items), list[pytest.Item](), iter(rest)
+    for number, share in enumerate(shares):
+        length = left // (workers - number)
+        left -= length
+        ordered += [*share, *itertools.islice(remaining, max(0, length - len(share)))]
+    return [*ordered, *remaining]

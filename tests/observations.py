@@ -7,9 +7,10 @@ import msgspec
 from proctor.analysis import Observation
 from proctor.analysis.observation import ObservedVerdict
 from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.machine import Machine
 from proctor.core.request import Mode
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult, Tokens
-from proctor.core.run import Machine, RunConfig
+from proctor.core.run import RunConfig
 
 MARKS = {
     "+": (Status.RESOLVED, Cause.SOLVED),

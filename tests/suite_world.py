@@ -97,7 +97,7 @@ def proctor(folder: Path, *arguments: str | Path, variables: dict[str, str] | No
     """Run the command line in `folder`, with a cache and results of its own there."""
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     env = {**clean, "PROCTOR_CACHE": str(folder / "cache"), **(variables or {})}
-    return commands().start(*arguments, cwd=folder, env=env).wait_here(4 * PATIENCE)
+    return commands().start(*arguments, cwd=folder, env=env).wait_here(2 * PATIENCE)
 
 
 def evaluate(folder: Path, suite: Path, *arguments: str | Path, **options: Any) -> tuple[int, dict[str, Any]]:

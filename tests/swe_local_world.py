@@ -13,6 +13,7 @@ from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
 from proctor.core.benchmark import DatasetInfo
 from workspaces_world import Files, Repository, git, write
 
+_REPOSITORY = Path("repositories/acme/blue")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 NEEDED = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 SOURCE = """\
@@ -170,33 +171,41 @@ def environment(python: str = PYTHON) -> str:
     )
 
 
+def make_world(folder: Path) -> None:
+    """A repository with a past, a base commit, a release and a fix that came later; and wheels."""
+    make_wheels(folder / "wheels")
+    repository = Repository(folder / _REPOSITORY)
+    files: Files = {
+        "src/blue.py": SOURCE,
+        "tests/test_blue.py": TESTS,
+        "tox.ini": "[pytest]\n",
+        "pyproject.toml": PYPROJECT,
+        "backend.py": BACKEND,
+        "README": "first\n",
+        ".gitignore": "*.egg-info/\n__pycache__/\n",
+        "src/numbers_of.py": NUMBERS,
+        "tests/numbers_tests/__init__.py": "",
+        "tests/runtests.py": _RUNTESTS,
+        "bin/test": _BIN_TEST,
+        **{path: "" for path, _, _ in MANNERS.values()},
+    }
+    for program in ("tests/runtests.py", "bin/test"):
+        write(repository.path, {program: ""})
+        (repository.path / program).chmod(0o755)
+    repository.commit(files)
+    git(repository.path, "tag", "v1.0")
+    repository.commit({"README": "base\n"})
+    repository.commit({"src/blue.py": FIXED, "tests/test_blue.py": TESTS + NEW_TEST})
+    git(repository.path, "tag", "v2.0")
+
+
 class World:
-    """A repository with a past, a base commit, a release and a fix that came later; and its instance."""
+    """What `make_world` made in a folder, and its instance."""
 
     def __init__(self, folder: Path) -> None:
-        self.repository = Repository(folder / "repositories" / "acme" / "blue")
-        files: Files = {
-            "src/blue.py": SOURCE,
-            "tests/test_blue.py": TESTS,
-            "tox.ini": "[pytest]\n",
-            "pyproject.toml": PYPROJECT,
-            "backend.py": BACKEND,
-            "README": "first\n",
-            ".gitignore": "*.egg-info/\n__pycache__/\n",
-            "src/numbers_of.py": NUMBERS,
-            "tests/numbers_tests/__init__.py": "",
-            "tests/runtests.py": _RUNTESTS,
-            "bin/test": _BIN_TEST,
-            **{path: "" for path, _, _ in MANNERS.values()},
-        }
-        for program in ("tests/runtests.py", "bin/test"):
-            write(self.repository.path, {program: ""})
-            (self.repository.path / program).chmod(0o755)
-        self.repository.commit(files)
-        git(self.repository.path, "tag", "v1.0")
-        self.base = self.repository.commit({"README": "base\n"})
-        self.fix = self.repository.commit({"src/blue.py": FIXED, "tests/test_blue.py": TESTS + NEW_TEST})
-        git(self.repository.path, "tag", "v2.0")
+        self.repository = folder / _REPOSITORY
+        self.fix = git(self.repository, "rev-parse", "v2.0")
+        self.base = git(self.repository, "rev-parse", "v2.0^")
         self.gold = self._diff("src") + "\n"
         self.test_patch = self._diff("tests") + "\n"
 
@@ -291,7 +300,7 @@ git checkout {self.base} {path}
         return SweBenchmark("swe_bench_verified", data, made, [], SweBenchGrader(), provider_name="local")
 
     def _diff(self, place: str) -> str:
-        return git(self.repository.path, "diff", self.base, self.fix, "--", place)
+        return git(self.repository, "diff", self.base, self.fix, "--", place)
 
 
 def diff_of(files: dict[str, tuple[str, str]]) -> str:

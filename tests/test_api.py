@@ -19,7 +19,7 @@ SUITE, TASK, OTHER = "core-mini", "py_cache_0001", "py_duration_0002"
 
 PUBLIC = """
     evaluate evaluate_async load_results resume resume_async resume_sweep resume_sweep_async run run_async sweep
-    sweep_async validate validate_async CommonOptions EvaluateOptions ResumeOptions RunOptions
+    sweep_async validate validate_async CommonOptions EvaluateOptions ResumeOptions RunOptions SweepOptions
     EvaluationReport Prediction RunConfig RunResults RunSummary SweepResults TaskEvaluation TaskHealth TaskResult
     Trajectory
     Cause Finding Status TestStatus Verdict

@@ -33,7 +33,7 @@ RETIRED_WORDS: Final = {
     "mend": ("fix, or repair", ()),
     "utilised": ("active", ()),
     "cassette": ("recording", (r"cassette\.jsonl", r"proctor\.cassette@1", r'"cassette"', r"`cassette`")),
-    "slot": ("trial, or place", (r"__slots__", r"slots=True", r"\bslots: ClassVar")),
+    "slot": ("trial, or place", (r"__slots__", r"slots=True", r"\bslots: ClassVar", r"node[_-]slots")),
     "gold": ("oracle", ()),
     "telling": ("report, or log", ()),
 }

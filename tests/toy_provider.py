@@ -51,6 +51,16 @@ class ToyProvider:
         self.under_way = 0
         self.most_under_way = 0
         self.url = ""
+        self._held_after: int | None = None
+        self._released = asyncio.Event()
+
+    def hold(self, *, after: int = 0) -> None:
+        """Answer so many requests, and let all others wait until `release`."""
+        self._held_after = after
+
+    def release(self) -> None:
+        self._held_after = None
+        self._released.set()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.method == "HEAD" or not request.path.endswith("/v1/messages"):
@@ -59,12 +69,15 @@ class ToyProvider:
         body = await request.json()
         asked = self._identify(body)
         self.asked[asked] += 1
+        number = self.asked.total()
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             for name in (asked.task, "*"):
                 if self.overrides[name]:
                     return await self.overrides[name].pop(0)(request, body)
+            if self._held_after is not None and number > self._held_after:
+                await self._released.wait()
             await asyncio.sleep(self.delay)
             return await self._say(request, body, asked)
         finally:

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from proctor.report.run_index import RunIndex
 from proctor.report.viewer import serve
-from proctor.report.viewer.run_index import RunIndex
 from proctor.results import RunStore
 
 

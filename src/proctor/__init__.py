@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ResumeOptions,
         RunOptions,
         RunResults,
+        SweepOptions,
         SweepResults,
         evaluate,
         evaluate_async,
@@ -63,9 +64,10 @@ if TYPE_CHECKING:
         UsageError,
     )
     from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
+    from proctor.core.machine import Machine
     from proctor.core.published_result import PublishedResult
     from proctor.core.result import AgentMetrics, TaskResult
-    from proctor.core.run import Machine, RunConfig, RunSummary
+    from proctor.core.run import RunConfig, RunSummary
     from proctor.core.submission import PatchKind
     from proctor.core.task import (
         DirectorySource,
@@ -139,6 +141,7 @@ __all__ = [
     "RunSummary",
     "Status",
     "SubmissionKind",
+    "SweepOptions",
     "SweepResults",
     "Task",
     "TaskEvaluation",
@@ -177,7 +180,7 @@ __all__ = [
 
 _MODULES = {
     "proctor.api": (
-        "CommonOptions EvaluateOptions ResumeOptions RunOptions RunResults SweepResults evaluate "
+        "CommonOptions EvaluateOptions ResumeOptions RunOptions RunResults SweepOptions SweepResults evaluate "
         "evaluate_async load_results resume resume_async resume_sweep resume_sweep_async "
         "run run_async sweep sweep_async validate validate_async"
     ),
@@ -195,7 +198,8 @@ _MODULES = {
     "proctor.core.evaluation": "EvaluationReport Prediction TaskEvaluation",
     "proctor.core.published_result": "PublishedResult",
     "proctor.core.result": "AgentMetrics TaskResult",
-    "proctor.core.run": "Machine RunConfig RunSummary",
+    "proctor.core.machine": "Machine",
+    "proctor.core.run": "RunConfig RunSummary",
     "proctor.core.submission": "PatchKind",
     "proctor.core.task": (
         "DirectorySource ImageSource Oracle PrivatePart PublicPart RepositorySource SubmissionKind Task"

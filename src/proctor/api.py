@@ -20,13 +20,14 @@ from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import EvaluationReport, Prediction, TaskEvaluation
 from proctor.core.formatting import truncate_line
-from proctor.core.options import OptionField, Scope, option_fields, read_options, resolve_aliases
+from proctor.core.options import OptionField, Scope, is_sweep_option, option_fields, read_options, resolve_aliases
 from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest
 from proctor.core.result import TaskResult
 from proctor.core.run import Trial
 from proctor.core.sweep import Sweep
-from proctor.options import CommonOptions, EvaluateOptions, ResumeOptions, RunOptions, TrialCallback
-from proctor.results import find_run, find_sweep, summarise
+from proctor.options import CommonOptions, EvaluateOptions, ResumeOptions, RunOptions, SweepOptions, TrialCallback
+from proctor.results import RunStore, find_run, find_sweep, summarise
+from proctor.results.frames import FrameKind, FrameLibrary, make_frame
 from proctor.runner.evaluation import PredictionSource, open_evaluation
 from proctor.runner.observer import RunObserver
 from proctor.runner.session import RunResults, SessionHooks, SessionResult, run_session
@@ -39,6 +40,7 @@ __all__ = [
     "ResumeOptions",
     "RunOptions",
     "RunResults",
+    "SweepOptions",
     "SweepResults",
     "evaluate",
     "evaluate_async",
@@ -80,6 +82,10 @@ class SweepResults:
         """As commands and `resume_sweep` know it: benchmark/sweep-id."""
         return f"{self.folder.parent.name}/{self.folder.name}"
 
+    def to_frame(self, rows: FrameKind = "trials", *, library: FrameLibrary = "polars") -> Any:
+        """A data frame of all runs, as `RunResults.to_frame` makes one of one run; `name` has the labels."""
+        return make_frame([RunStore(run.folder) for run in self.runs.values()], rows, library)
+
     @property
     def trials_left(self) -> int:
         """Trials without a recorded result; `resume_sweep` continues with them."""
@@ -118,21 +124,19 @@ async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> Ru
     return made
 
 
-async def sweep_async(file: str | Path, **options: Unpack[CommonOptions]) -> SweepResults:
+async def sweep_async(file: str | Path, **options: Unpack[SweepOptions]) -> SweepResults:
     """Make the runs that a sweep's file asks for, task by task in turns, and compare them.
 
     It starts without asking: what bounds its cost is `max_cost`, here or in the file.
 
     Args:
         file: TOML, as ``proctor bench sweep`` takes it.
-        options: see `CommonOptions`.
+        options: see `SweepOptions`.
 
     Raises:
         UsageError: something in the file is wrong, or a configuration cannot be run; lists everything that is.
     """
-    hooks, values = _read(
-        RunRequest, options, None, lambda field: field.option.scope is Scope.SESSION or field.option.resumable
-    )
+    hooks, values = _read(RunRequest, options, None, is_sweep_option)
     return _sweep_results(await run_session(read_sweep_file(_path("file", file)), hooks, values))
 
 

@@ -10,23 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
-from proctor.agents.aider import Aider
-from proctor.agents.copilot import Copilot
-from proctor.agents.gemini import Gemini
+from proctor.agents import agent_class, agent_names
 from proctor.agents.h2 import h2_version
-from proctor.agents.kimi import Kimi
-from proctor.agents.mini_swe_agent import MiniSweAgent
-from proctor.agents.opencode import OpenCode
-from proctor.agents.pi import Pi
 from proctor.agents.program_agent import ProgramAgent
-from proctor.agents.qwen import Qwen
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import (
     ProgramLocation,
     find_bubblewrap,
     find_claude,
-    find_codex,
     find_h2,
     find_program,
     first_line,
@@ -88,7 +80,7 @@ class Diagnosis(Record):
 def diagnose() -> Diagnosis:
     """Check this machine. The checks start programs, so they run in parallel."""
     with ThreadPoolExecutor() as pool:
-        return Diagnosis(checks=tuple(pool.map(lambda check: check(), (*CHECKS, *suite_checks()))))
+        return Diagnosis(checks=tuple(pool.map(lambda check: check(), (*CHECKS, *agent_checks(), *suite_checks()))))
 
 
 def check_git() -> Check:
@@ -170,14 +162,14 @@ def check_claude() -> Check:
     )
 
 
-def check_codex() -> Check:
-    """Codex is the program of the agent of that name."""
-    return _program_check(
-        "codex",
-        find_codex(),
-        needed_for="running tasks with --agent codex",
-        remedy="npm install -g @openai/codex, or set CODEX_BIN",
-    )
+def agent_checks() -> Sequence[Callable[[], Check]]:
+    """A check for each agent that is one program."""
+    found = []
+    for name in agent_names():
+        kind = agent_class(name)
+        if issubclass(kind, ProgramAgent):
+            found.append(partial(check_agent, kind))
+    return found
 
 
 def check_agent(kind: type[ProgramAgent]) -> Check:
@@ -270,8 +262,6 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_docker,
     check_container_limits,
     check_claude,
-    check_codex,
-    *(partial(check_agent, kind) for kind in (Gemini, Pi, OpenCode, Copilot, MiniSweAgent, Qwen, Kimi, Aider)),
     check_h2,
     check_node,
     check_credentials,

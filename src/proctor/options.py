@@ -20,6 +20,11 @@ class CommonOptions(TypedDict, total=False):
         on_trial_finished: Is called with the task, the trial's number and its result; None: it is left for another
             session.
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
+        executor: Where agents and graders run: on this machine, or on the nodes of a Ray cluster.
+        address: With --executor ray: the cluster. [default: the one that this machine is a node of]
+        node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
+            and `validate`, graders. [default: --jobs]
+        insecure_cluster: With --executor ray: also on a cluster that lets in whoever reaches it.
         max_cost: What the whole run, or the whole sweep, may cost.
         h2_program: For pods: the program h2, where it is not found by itself.
         pod_start_timeout: With --mode h2: the time that all agents of a pod have to start.
@@ -30,11 +35,17 @@ class CommonOptions(TypedDict, total=False):
         retries: How often to retry after an error that was not the agent's.
         prices: A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or
             `litellm` for the table of the installed package.
+        notify: Called when the session ends: a command, which reads a JSON document, or a web hook; may be
+            repeated.
     """
 
     results: Path | None
     on_trial_finished: TrialCallback | None
     image_disk: int | str | None
+    executor: Literal["local", "ray"]
+    address: str | None
+    node_slots: int | None
+    insecure_cluster: bool
     max_cost: float | None
     h2_program: str | None
     pod_start_timeout: float
@@ -43,6 +54,19 @@ class CommonOptions(TypedDict, total=False):
     auth_from: str | None
     retries: int
     prices: str | None
+    notify: Sequence[str]
+
+
+class SweepOptions(CommonOptions, total=False):
+    """Options of `sweep`.
+
+    Attributes:
+        run_tags: A tag of the run, to find it by; may be repeated.
+        note: A note that is kept with the run.
+    """
+
+    run_tags: Mapping[str, str]
+    note: str | None
 
 
 class ResumeOptions(CommonOptions, total=False):
@@ -72,6 +96,7 @@ class TaskOptions(TypedDict, total=False):
         categories: Only tasks of this category; several: of all of them.
         tags: Only tasks with this tag; several: with all of them.
         exclude: A file of task ids to leave out, one a line.
+        after: Only tasks made from changes after this day, such as a model's training cutoff.
         limit: At most N tasks, after all other choices.
         runner: The provider of environments: local (bubblewrap), docker (containers), or a plugin's.
         image: With --runner docker: the image, instead of the benchmark's own.
@@ -89,6 +114,7 @@ class TaskOptions(TypedDict, total=False):
     categories: Sequence[str]
     tags: Sequence[str]
     exclude: Sequence[str] | Path | str
+    after: str | None
     limit: int | None
     runner: str | EnvironmentProvider
     image: str | None
@@ -102,13 +128,18 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
     """Options of `run`: those of ``proctor bench run``.
 
     Attributes:
+        name: A name for the run, which commands take where they take its id.
+        run_tags: A tag of the run, to find it by; may be repeated.
+        note: A note that is kept with the run.
         mode: One agent, or a pod of agents that h2 runs.
-        agent: claude_code, codex, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2:
-            h2_pod]
+        agent: claude_code, codex, gemini, pi, opencode, copilot, mini_swe_agent, qwen, droid, kimi, cline,
+            openhands, aider, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
         command: With --agent command: what to run in the environment, in words as a shell reads them.
         system_prompt: Replaces the system prompt of the agent's program.
         append_system_prompt: Is added to the system prompt of the agent's program.
         allowed_tools: The tools that the model is offered, as Bash,Read. [default: all]
+        effort: How much the model is to think, for agents with such a setting: low, medium, high, or another level
+            that the agent's program has. [default: the program's own]
         agent_env: A variable for the agent's program; may be repeated. It is stored with the run: no secrets.
         model: A model id or short name; NAME/MODEL of a --provider; script:FILE; replay:RUN.
         providers: Where a provider is: anthropic, openai, gemini, or a name of your own for a server that speaks
@@ -127,15 +158,20 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
         memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
         processes: Processes in an agent's environment at once. [default: the task's, or 4096]
         disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        gpus: With --runner docker: GPUs of an agent's environment. [default: as many as the task needs]
         web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
 
+    name: str | None
+    run_tags: Mapping[str, str]
+    note: str | None
     mode: Literal["baseline", "h2"]
     agent: str | Agent | type[Agent] | None
     command: Sequence[str] | str
     system_prompt: str | None
     append_system_prompt: str | None
     allowed_tools: Sequence[str] | str
+    effort: str | None
     agent_env: Mapping[str, str]
     model: str | None
     providers: Mapping[str, str]
@@ -153,6 +189,7 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
     memory: int | str | None
     processes: int | None
     disk: int | str | None
+    gpus: int | None
     web: bool
 
 
@@ -161,6 +198,11 @@ class EvaluateOptions(TaskOptions, total=False):
 
     Attributes:
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
+        executor: Where agents and graders run: on this machine, or on the nodes of a Ray cluster.
+        address: With --executor ray: the cluster. [default: the one that this machine is a node of]
+        node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
+            and `validate`, graders. [default: --jobs]
+        insecure_cluster: With --executor ray: also on a cluster that lets in whoever reaches it.
         timeout: For each test run, instead of the benchmark's own.
         jobs: Tasks graded at the same time.
         artifacts: Where results of tests and logs go.
@@ -173,6 +215,10 @@ class EvaluateOptions(TaskOptions, total=False):
     """
 
     image_disk: int | str | None
+    executor: Literal["local", "ray"]
+    address: str | None
+    node_slots: int | None
+    insecure_cluster: bool
     timeout: float | None
     jobs: int
     artifacts: Path | str

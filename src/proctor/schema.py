@@ -15,6 +15,7 @@ from proctor.analysis.score import ScoreSummary
 from proctor.analysis.sweep import SweepOutcome
 from proctor.benchmarks.registry import BenchmarkRow
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
+from proctor.benchmarks.suites.format import SuiteEnvironmentFile
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.swe.parity import Parity
 from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence
@@ -30,6 +31,7 @@ from proctor.core.task import Task
 from proctor.core.trajectory import Trajectory
 from proctor.core.verdict import Verdict
 from proctor.doctor import Diagnosis
+from proctor.mining.report import MiningReport, SuiteSummary
 from proctor.report.breakdown import BreakdownReport
 from proctor.report.cli_records import (
     ExportedRun,
@@ -44,7 +46,9 @@ from proctor.report.cli_records import (
 )
 from proctor.report.comparison import ComparisonReport
 from proctor.report.pareto import ParetoReport
+from proctor.report.run_list import RunList
 from proctor.report.stored_runs import RunsReport
+from proctor.runner.notify import Notification
 from proctor.sandboxes.sandbox import SandboxRow
 
 # A tuple of records: a file is one of them.
@@ -65,6 +69,8 @@ RECORDS: Final[dict[str, Any]] = {
     "published": PublishedResult,
     "diagnosis": Diagnosis,
     "runs-report": RunsReport,
+    "notification": Notification,
+    "run-list": RunList,
     "comparison": ComparisonReport,
     "pareto": ParetoReport,
     "breakdown": BreakdownReport,
@@ -85,6 +91,9 @@ RECORDS: Final[dict[str, Any]] = {
     "terminal-bench-evidence": TerminalBenchEvidence,
     "suite": tuple(dict.fromkeys(kind.suite_type for kind in registered_kinds().values())),
     "instance": tuple(kind.file_type for kind in registered_kinds().values()),
+    "suite-environment": SuiteEnvironmentFile,
+    "suite-summary": SuiteSummary,
+    "mining-report": MiningReport,
     "prediction": PredictionLine,
 }
 

@@ -208,7 +208,7 @@ def test_tasks_are_chosen_by_text_id_tag_limit_and_exclusion(tmp_path: Path) -> 
     assert chosen() == ["alpha", "beta", "beta-2"]
     assert chosen("--filter", "beta") == ["beta", "beta-2"]
     assert chosen("--filter", "beta", "--exact") == ["beta"]
-    assert chosen("--tag", "easy", "--tag", "math") == ["beta"]
+    assert chosen("--task-tag", "easy", "--tag", "math") == ["beta"]
     assert chosen("--limit", "1") == ["alpha"]
     assert chosen("--limit", "0") == []
     assert chosen("--exclude", "without") == ["beta", "beta-2"]

@@ -4,6 +4,7 @@ import pytest
 
 from cli_world import TOY_AGENT, CliWorld, access, toy_run
 from toy_provider import ANSWER_USD, toy_provider
+from waiting import eventually
 
 TASKS = 40
 TURNS = 6
@@ -59,10 +60,13 @@ async def test_a_task_that_has_used_up_its_own_limit_is_graded_as_it_stands(cli_
 
 
 async def test_tasks_start_only_when_their_limit_fits_into_what_is_left(cli_world: CliWorld) -> None:
-    # Slow enough that two agents overlap, also on a busy machine.
-    async with toy_provider(turns=2, delay=2.0) as provider:
+    async with toy_provider(turns=2) as provider:
+        provider.hold()
         limits = ("--max-cost-per-task", 3 * ANSWER_USD, "--max-cost", 7 * ANSWER_USD)
-        done = await cli_world.run(*toy_run(provider, *limits, "--concurrency", 6), **access(provider), TOY_TASKS=6)
+        job = cli_world.start(*toy_run(provider, *limits, "--concurrency", 6), **access(provider), TOY_TASKS=6)
+        await eventually(lambda: provider.under_way == 2, "two at once")
+        provider.release()
+        done = await job.wait()
     assert provider.most_under_way == 2
     # Three tasks cost six answers; a fourth may need three more, and one is left.
     assert (done.code, provider.served.total()) == (12, 6)

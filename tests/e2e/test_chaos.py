@@ -135,7 +135,7 @@ async def test_a_run_killed_at_many_moments_has_one_result_per_task_and_pays_onc
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("kills", scaled(3, 6))
+@pytest.mark.parametrize("kills", scaled(2, 6))
 async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld, kills: int) -> None:
     if find_claude() is None:
         pytest.skip("Claude Code is not installed")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cli_world import CliWorld
+from long_proof import scaled
 from proctor.core.programs import find_claude
 from proctor.environments import local_unavailable_reason
 
@@ -46,6 +47,11 @@ FAULTS: dict[str, tuple[Steps, tuple[str, str, int]]] = {
     "script ends": (GOOD[:1], ("error", "replay_diverged", 1)),
     "nothing done": (BAD, ("unresolved", "tests_failed", 1)),
 }
+# One of each kind: an answer of either sort that fails once, a status that lasts, and every end but the plain one.
+SOME = (
+    *("429 once", "cut stream once", "HTML once", "429 for ever", "refusal", "max_tokens", "too long"),
+    *("work, then 500 for ever", "work, then refusal", "script ends", "nothing done"),
+)
 
 
 async def need_claude() -> None:
@@ -57,9 +63,12 @@ async def need_claude() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_every_error_has_its_cause_and_the_right_number_of_attempts(cli_world: CliWorld) -> None:
+@pytest.mark.parametrize("names", scaled(SOME, tuple(FAULTS)), ids=len)
+async def test_every_error_has_its_cause_and_the_right_number_of_attempts(
+    cli_world: CliWorld, names: tuple[str, ...]
+) -> None:
     await need_claude()
-    tasks = {f"toy-{number:04}": name for number, name in enumerate(FAULTS, start=1)}
+    tasks = {f"toy-{number:04}": name for number, name in enumerate(names, start=1)}
     script = cli_world.folder / "script.json"
     script.write_text(json.dumps({"tasks": {task: FAULTS[name][0] for task, name in tasks.items()}}))
     done = await cli_world.start(
@@ -69,8 +78,9 @@ async def test_every_error_has_its_cause_and_the_right_number_of_attempts(cli_wo
     assert done.code == 12, done.stderr
     results = {tasks[result.task_id]: result for result in cli_world.store().results()}
     seen = {name: (str(one.status), str(one.cause), len(one.attempts)) for name, one in results.items()}
-    assert seen == {name: expected for name, (_, expected) in FAULTS.items()}
-    errors = sum(expected[0] == "error" for _, expected in FAULTS.values())
+    expected = {name: FAULTS[name][1] for name in names}
+    assert seen == expected
+    errors = sum(status == "error" for status, _, _ in expected.values())
     assert f", {errors} errors," in done.stdout
     assert cli_world.leftovers() == []
 

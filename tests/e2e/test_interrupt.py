@@ -24,12 +24,14 @@ async def until(provider: ToyProvider, requests: int, job: Job) -> None:
 async def test_a_run_that_is_interrupted_stops_its_agents_says_how_to_go_on_and_exits_130(
     cli_world: CliWorld, number: signal.Signals
 ) -> None:
-    async with toy_provider(turns=3, delay=0.3) as provider:
+    async with toy_provider(turns=3) as provider:
         env = {**access(provider), "TOY_TASKS": 6}
+        provider.hold(after=3)
         job = cli_world.start(*toy_run(provider, "--concurrency", 2), **env)
-        await until(provider, 3, job)
+        await eventually(lambda: provider.asked.total() == 5 and provider.under_way == 2, "two that wait")
         job.signal(number)
         done = await job.wait()
+        provider.release()
         assert done.code == 130, done.stderr
         assert done.stderr.splitlines()[-1] == (
             "proctor: run toy/run-001 is interrupted, and nothing that was paid for is lost; "
@@ -72,14 +74,16 @@ async def test_a_second_ctrl_c_does_not_wait_for_an_agent_that_does_not_listen(c
 
 
 async def test_two_commands_on_one_run_are_refused_with_a_sentence(cli_world: CliWorld) -> None:
-    async with toy_provider(delay=0.2) as provider:
+    async with toy_provider() as provider:
         env = {**access(provider), "TOY_TASKS": 2}
+        provider.hold(after=1)
         first = cli_world.start(*toy_run(provider), **env)
         await until(provider, 1, first)
         second = await cli_world.run("bench", "resume", "toy/run-001", "--max-cost", 99, **env)
         assert second.code == 12
         assert second.stderr == "proctor: run toy/run-001 is in use by another command; wait for it to end\n"
         assert cli_world.store().config().max_cost is None, "the run that is at work was changed"
+        provider.release()
         assert (await first.wait()).code == 0
     assert set(provider.served.values()) == {1}
 

@@ -23,9 +23,9 @@ async def test_runs_are_reported_shown_and_compared(cli_world: CliWorld) -> None
     lines = [re.split(r"\s{2,}", line) for line in report.stdout.splitlines()]
     assert lines[0] == ["toy Results"]
     # The time depends on the machine.
-    assert lines[4][:5] == ["run-001", "baseline", "empty", "8/8", "$0.0135"]
+    assert lines[4][:5] == ["run-001", "command", "claude-sonnet-4-5", "8/8", "$0.0135"]
     assert lines[4][6:] == ["1", "67.6% to 100.0%", "0"]
-    assert lines[5][:4] == ["run-002", "baseline", "empty", "0/7"]
+    assert lines[5][:4] == ["run-002", "command", "claude-sonnet-4-5", "0/7"]
     assert lines[5][6:] == ["1", "0.0% to 35.4%", "1"]
     assert "1 infrastructure error is excluded from the rates." in report.stdout
     as_json = (await cli_world.run("bench", "report", "toy", "--json")).json

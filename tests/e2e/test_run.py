@@ -11,7 +11,7 @@ from proctor.core.agent_options import AgentOptions
 from proctor.core.record import to_json
 from proctor.environments import local_unavailable_reason
 from toy_provider import KEY, failing, toy_provider
-from waiting import limits
+from waiting import eventually, limits
 
 ORACLE = ("bench", "run", "toy", "--agent", "oracle", "--isolation", "off")
 NOP = ("bench", "run", "toy", "--agent", "nop", "--isolation", "off")
@@ -246,8 +246,12 @@ async def test_a_run_answers_again_from_its_own_recording_wherever_it_is_started
 
 
 async def test_concurrency_is_kept(cli_world: CliWorld) -> None:
-    async with toy_provider(delay=0.7) as provider:
-        done = await cli_world.run(*toy_run(provider, "--concurrency", 3), **access(provider), TOY_TASKS=7)
+    async with toy_provider() as provider:
+        provider.hold()
+        job = cli_world.start(*toy_run(provider, "--concurrency", 3), **access(provider), TOY_TASKS=7)
+        await eventually(lambda: provider.under_way == 3, "three at once")
+        provider.release()
+        done = await job.wait()
     assert done.code == 0
     assert provider.most_under_way == 3
 

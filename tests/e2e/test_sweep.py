@@ -53,8 +53,8 @@ async def test_runs_take_turns_and_the_rule_is_applied(cli_world: CliWorld) -> N
         ]
         assert ended[:4] == [f"{poor} toy-0001", f"{able} toy-0001", f"{able} toy-0002", f"{poor} toy-0002"]
         rows = {line.split()[0]: line for line in done.stdout.splitlines() if " run-0" in line}
-        assert rows[poor].split()[1:3] == ["run-001", "0/6"]
-        assert rows[able].split()[1:3] == ["run-002", "6/6"]
+        assert rows[poor].split()[1:5] == ["command", "claude-sonnet-4-5", "run-001", "0/6"]
+        assert rows[able].split()[1:5] == ["command", "claude-sonnet-4-5", "run-002", "6/6"]
         assert rows[able].endswith(" met")
         assert done.stdout.endswith("max_turns=3 meets the rule (better) against max_turns=2.\n")
         assert provider.served.total() == 6 * (2 + 3)

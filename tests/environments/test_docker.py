@@ -17,7 +17,7 @@ from image_registry import Registry, random_layer
 from docker_image import IMAGE, need_docker
 from environment_factory import Environments, containers_of, running, sh, sleeper, wait_running
 from environments.test_network import connects, gateway, talk, until_it_serves
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.environments import docker_unavailable_reason, reap
 from proctor.environments.docker import DockerProvider, PullProgress
@@ -278,7 +278,7 @@ async def test_this_engine_answers() -> None:
 
 OWNER_SCRIPT = """
 import asyncio, os, sys
-from proctor.core.environment import EnvironmentSpec, Network
+from proctor.core.environment import EnvironmentSpec, Limits, Network
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import current_owner
 
@@ -315,3 +315,15 @@ def test_an_owner_is_gone_when_its_process_is() -> None:
     assert owner_has_ended(f"{host} another-boot {os.getpid()} {started}")
     assert not owner_has_ended(f"elsewhere {boot} 1 {started}")
     assert running("no such command") == 0
+
+
+async def test_an_engine_without_gpus_refuses_them_in_a_sentence_and_nothing_is_left() -> None:
+    need_docker()
+    provider = DockerProvider()
+    try:
+        if await provider.gpu_count():
+            pytest.skip("this machine has GPUs")
+        with pytest.raises(InfrastructureError, match="gpu"):
+            await provider.start(EnvironmentSpec(image=IMAGE, limits=Limits(gpus=1)))
+    finally:
+        await provider.close()

@@ -10,11 +10,18 @@ from typing import Final
 
 _INFRASTRUCTURE: Final = 12
 _INTERRUPTED: Final = 130
+COMPLETE_VARIABLE: Final = "_PROCTOR_COMPLETE"  # set by the shell's script
 COMMANDS: Final = {
     "bench": ("proctor.cli.bench", "Benchmarks, their tasks, and what agents make of them."),
+    "cluster": ("proctor.cli.cluster", "The nodes of a Ray cluster: side by side, fetched for, drained."),
+    "completion": ("proctor.cli.completion", "The script with which your shell completes what you type."),
     "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to fix it."),
+    "init": ("proctor.cli.init", "A folder to start with: a suite, a sweep, a script."),
+    "plugin": ("proctor.cli.plugin", "Packages that add an agent, a benchmark or an environment."),
+    "runs": ("proctor.cli.runs", "All runs: list, rename, tag, archive and delete them."),
     "sandbox": ("proctor.cli.sandbox", "Isolated, reusable homes for agents."),
     "schema": ("proctor.cli.schema", "The JSON Schema of a record."),
+    "suite": ("proctor.cli.suite", "Suites of your own: by hand, or from a repository's history."),
     "view": ("proctor.cli.view", "The results in a browser."),
 }
 
@@ -48,7 +55,11 @@ def main() -> None:
         _use_utf8()
         _open_streams()
         arguments = sys.argv[1:]
-        if not arguments or arguments[0] in {"--help", "-h", "help"}:
+        if COMPLETE_VARIABLE in os.environ:
+            from proctor.cli.completion import print_words  # noqa: PLC0415 - a command pays only for what it uses
+
+            code = print_words(os.environ[COMPLETE_VARIABLE])
+        elif not arguments or arguments[0] in {"--help", "-h", "help"}:
             code = _print_page(help_text())
         elif arguments[0] == "--version":
             from proctor import __version__  # noqa: PLC0415 - a command pays only for what it uses

@@ -12,6 +12,7 @@ import click
 from proctor.cli import COMMANDS
 from proctor.cli.output import log, redirect_to_devnull
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError, plugin_error
+from proctor.core.suggestions import closest
 
 INTERRUPTED: Final = 128 + signal.SIGINT
 BUG: Final = 1
@@ -76,10 +77,8 @@ def _report_error(error: Exception) -> int:
 def _run(arguments: list[str]) -> int:
     name, *rest = arguments
     if name not in COMMANDS:
-        import difflib  # noqa: PLC0415 - a command pays only for what it uses
-
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean `proctor {near[0]}`?" if near else "`proctor --help` lists the commands"
+        near = closest(name, COMMANDS)
+        hint = f"did you mean `proctor {near}`?" if near else "`proctor --help` lists the commands"
         raise UsageError(f"no such command: {name!r}", fix=hint)
     module = importlib.import_module(COMMANDS[name][0])
     command: click.Command = module.command
@@ -95,7 +94,8 @@ def _run(arguments: list[str]) -> int:
 def _usage_sentence(error: click.ClickException) -> str:
     message = error.format_message().rstrip(".")
     context = getattr(error, "ctx", None)
-    return f"{message}; see `{context.command_path} --help`" if context else message
+    stop = "" if message.endswith("?") else ";"
+    return f"{message}{stop} see `{context.command_path} --help`" if context else message
 
 
 def _print_error(sentence: str, code: int) -> int:

@@ -3,33 +3,73 @@
 import asyncio
 import signal
 import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
+
+from proctor.cli.common import completes, results_option
+
+if TYPE_CHECKING:
+    from proctor.report.run_index import RunIndex
 
 _PORT = 8707
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completes("runs"))
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), help=f"The port. [default: {_PORT}, or a free one]")
+@results_option
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Listen on this address of the machine, such as 0.0.0.0; who opens the pages needs the token that is printed.",
+)
+@click.option(
+    "--token", metavar="TEXT", envvar="PROCTOR_VIEW_TOKEN", help="With --host: the token. [default: a new one]"
+)
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the pages to a new folder instead, for any web server; they hold no raw logs, and no keys.",
+)
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
-def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> None:
+def command(
+    runs: tuple[str, ...],
+    port: int | None,
+    host: str | None,
+    token: str | None,
+    bundle: Path | None,
+    *,
+    open_browser: bool,
+) -> None:
     """Show results in a browser: all runs, or only those named. Pages of a running run update themselves.
 
-    The server listens on loopback only, is read-only, and stops with Ctrl-C.
+    The server listens on loopback only, unless --host says otherwise, is read-only, and stops with Ctrl-C.
     """
+    from proctor.report.run_index import RunIndex  # noqa: PLC0415
     from proctor.report.viewer import serve  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.viewer.run_index import RunIndex  # noqa: PLC0415
+    from proctor.report.viewer.access import LOOPBACK, new_token  # noqa: PLC0415
     from proctor.results import find_run  # noqa: PLC0415
     from proctor.results.store import results_root  # noqa: PLC0415
 
     chosen = [find_run(run) for run in runs]
     index = RunIndex(results_root(), chosen)
+    if bundle is not None:
+        _write_bundle(index, bundle)
+        return
+    if token is not None and host is None:
+        raise click.UsageError("--token is for --host")
+    access = None if host is None else token or new_token()
 
     def on_ready(url: str) -> None:
         names = index.names() if chosen else []
         if len(names) == 1:
             url += f"run/{names[0]}"
+        if access is not None:
+            url += f"?token={quote(access)}"
         click.echo(url)
         if open_browser:
             webbrowser.open(url)
@@ -40,7 +80,21 @@ def command(runs: tuple[str, ...], port: int | None, *, open_browser: bool) -> N
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
         await serve(
-            index, port=_PORT if port is None else port, strict_port=port is not None, on_ready=on_ready, stop=stopped
+            index,
+            port=_PORT if port is None else port,
+            strict_port=port is not None,
+            on_ready=on_ready,
+            stop=stopped,
+            host=host or LOOPBACK,
+            token=access,
         )
 
     asyncio.run(main())
+
+
+def _write_bundle(index: "RunIndex", folder: Path) -> None:
+    from proctor.cli.output import log  # noqa: PLC0415 - the help page needs none of it
+    from proctor.report.viewer.bundle import write_bundle  # noqa: PLC0415
+
+    pages = write_bundle(index, folder, log)
+    click.echo(f"{folder / 'index.html'}: {pages} pages")

@@ -13,6 +13,7 @@ from msgspec import field
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec
+from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage
 from proctor.core.submission import PatchKind
@@ -23,6 +24,8 @@ ProgressCallback = Callable[[str], None]
 PROGRAM_VERSION_KEY: Final = "program"
 KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 """What an agent without a login of its own sends as its key. The gateway replaces it."""
+# What most programs call them; each model has some of them.
+EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 DEFAULT_POD_START_SECONDS: Final = 90.0
 # Fixed here, so that a short name means the same for every agent's program.
 MODEL_ALIASES: Final = {
@@ -118,6 +121,7 @@ class Agent(ABC):
         needs_oracle: it is given the task's oracle; never true for an agent under test.
         needs_sandbox: it is given a sandbox.
         needs_model: it cannot work without a model.
+        efforts: the levels of effort that its program can be told; none: it has no such setting.
         dialects: in which its program asks the model, by their names; none: it is not known.
         pins_model: its program asks other models for titles and the like; the gateway sends all to the run's model.
         ends_by_gateway: how its last request to the model ended outweighs how its program says that it ended itself.
@@ -133,6 +137,7 @@ class Agent(ABC):
     needs_oracle: bool = False
     needs_sandbox: bool = True
     needs_model: bool = True
+    efforts: tuple[str, ...] = ()
     dialects: tuple[str, ...] = ()
     pins_model: bool = False
     ends_by_gateway: bool = False
@@ -142,6 +147,11 @@ class Agent(ABC):
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup
+        effort = self._setup.agent_options.effort
+        if effort is not None and effort not in self.efforts:
+            known = f"choose one of {', '.join(self.efforts)}" if self.efforts else "leave --effort out"
+            has = f"has no effort {effort!r}" if self.efforts else "has no setting for effort"
+            raise UsageError(f"the agent {self.name} {has}", fix=known)
 
     def versions(self) -> dict[str, str]:
         """The programs that it runs, with their versions, for the run's configuration; none by default.

@@ -21,12 +21,14 @@ class AgentOptions(Record):
         system_prompt: stands in the place of the program's own.
         append_system_prompt: stands behind the program's own.
         allowed_tools: those that the model is offered, or rules for them; none named: all of them.
+        effort: how much the model is to think, in a word that the program knows; None: the program's own.
         env: environment variables for the agent's program.
     """
 
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     allowed_tools: tuple[str, ...] = ()
+    effort: str | None = None
     env: dict[str, str] = field(default_factory=dict)
 
 

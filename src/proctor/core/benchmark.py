@@ -16,11 +16,11 @@ from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentRequirement, EnvironmentSpec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.machine import Machine
 from proctor.core.predictions import read_predictions as read_prediction_lines
 from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record, to_json
 from proctor.core.request import RepairMode
-from proctor.core.run import Machine
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.trajectory import LogMeasure, Step

@@ -51,6 +51,8 @@ class Cause(StrEnum):
     BAD_LOGIN = "bad_login"
     ENVIRONMENT_FAILED = "environment_failed"
     ENGINE_GONE = "engine_gone"
+    NODE_LOST = "node_lost"
+    NO_NODE = "no_node"
     DISK_FULL = "disk_full"
     GRADER_FAILED = "grader_failed"
     MISSING_PROGRAM = "missing_program"
@@ -72,6 +74,7 @@ class Consequence(Record):
     Attributes:
         status: what the result says; None where the verdict on the submission decides.
         retry: another attempt may end otherwise, and the agent was not to blame.
+        free_retry: such an attempt is not counted among the retries that a run allows.
         graded: the submission is graded.
         counted: the attempt is in the denominator of the resolve rate.
         stops_run: later tasks would fail likewise, so the run ends now and can be resumed.
@@ -79,6 +82,7 @@ class Consequence(Record):
 
     status: Status | None
     retry: bool = False
+    free_retry: bool = False
     graded: bool = False
     counted: bool = True
     stops_run: bool = False
@@ -117,6 +121,8 @@ CONSEQUENCES: Final[dict[Cause, Consequence]] = {
     Cause.BAD_LOGIN: _STOP,
     Cause.ENVIRONMENT_FAILED: _INFRASTRUCTURE,
     Cause.ENGINE_GONE: _INFRASTRUCTURE,
+    Cause.NODE_LOST: Consequence(status=Status.ERROR, retry=True, free_retry=True, counted=False),
+    Cause.NO_NODE: _STOP,
     Cause.DISK_FULL: _STOP,
     Cause.GRADER_FAILED: _INFRASTRUCTURE,
     Cause.MISSING_PROGRAM: _FINAL,

@@ -44,6 +44,7 @@ class Limits(Record):
     Attributes:
         wall_seconds: after this time every process in it is killed; its files stay until `stop`.
         output_bytes: how much is kept of each of a command's two streams.
+        gpus: how many it is given.
     """
 
     wall_seconds: float | None = None
@@ -52,6 +53,7 @@ class Limits(Record):
     cpus: float | None = None
     disk_mb: int | None = None
     output_bytes: int = 10_000_000
+    gpus: int = 0
 
     def with_defaults(self) -> "Limits":
         """The same, with the defaults of all that no environment is without."""
@@ -419,6 +421,10 @@ class EnvironmentProvider(ABC):
         """
         return None
 
+    async def gpu_count(self) -> int:
+        """How many GPUs an environment can be given."""
+        return 0
+
 
 class DelegatingProvider(EnvironmentProvider):
     """Passes everything on to another provider. The base class of providers that change a part of what one does.
@@ -481,3 +487,7 @@ class DelegatingProvider(EnvironmentProvider):
     async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
         """As the other one."""
         return await self._inner.unavailable_reason(spec)
+
+    async def gpu_count(self) -> int:
+        """As the other one."""
+        return await self._inner.gpu_count()

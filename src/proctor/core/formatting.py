@@ -16,6 +16,8 @@ _GAP: Final = "   "
 _LEAST_WIDTH: Final = 20  # in a terminal that is narrower than this, lines are longer
 _CENTS: Final = 0.1
 _MINUTE: Final = 60
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
 _SHOW_TENTHS_BELOW: Final = 9.95
 _KILOBYTE: Final = 1000
 _COLLAPSED_FROM: Final = 4
@@ -124,6 +126,16 @@ def duration(seconds: float | None) -> str:
     if minutes >= _MINUTE:
         return f"{minutes // _MINUTE}h {minutes % _MINUTE:02}m"
     return f"{minutes}m {rest:02}s" if minutes else f"{rest}s"
+
+
+def age(seconds: float | None) -> str:
+    """How long ago something was, in its largest unit: 40 s, 12 min, 5 h, 3 d."""
+    if seconds is None:
+        return NO_VALUE
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{max(0, int(seconds))} s"
 
 
 def timestamp(moment: str | datetime | None, *, seconds: bool = True) -> str:

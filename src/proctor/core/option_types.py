@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from proctor.core.options import OptionField, Scope, option_fields
+from proctor.core.options import OptionField, Scope, is_sweep_option, option_fields
 from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest
 
 _HEAD: Final = '''"""The options of the Python API. Generated from `proctor.core.request` by `make schemas`."""
@@ -28,11 +28,13 @@ TrialCallback = Callable[[str, int, TaskResult | None], None]
 _TYPES: Final = {
     "amount": "float",
     "count": "int",
+    "day": "str",
     "images": "Mapping[str, str] | Path | str",
     "integer": "int",
     "on_off": "bool",
     "pairs": "Mapping[str, str]",
     "path": "Path | str",
+    "run_tags": "Mapping[str, str]",
     "size": "int | str",
     "task_ids": "Sequence[str] | Path | str",
     "texts": "Sequence[str]",
@@ -69,6 +71,7 @@ def render() -> str:
         ),
         *_lines(run, is_common),
     ]
+    sweep = _lines(run, lambda field: is_sweep_option(field) and not is_common(field))
     resume = [
         *(
             (name, kind, f"{text} Only where the run was started with an object: the same one.")
@@ -84,6 +87,7 @@ def render() -> str:
         [
             _HEAD,
             _typed_dict("CommonOptions", "TypedDict", "Options of every function that works on runs.", common),
+            _typed_dict("SweepOptions", "CommonOptions", "Options of `sweep`.", sweep),
             _typed_dict("ResumeOptions", "CommonOptions", "Options of `resume` and `resume_sweep`.", resume),
             _typed_dict(
                 "TaskOptions", "TypedDict", "Which tasks, in which environments.", _lines(task.values(), is_of_tasks)

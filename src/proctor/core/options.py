@@ -4,12 +4,12 @@ The command line, the Python API and sweep files all read values with `OptionFie
 refuses, all refuse.
 """
 
-import difflib
 import functools
 import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
@@ -20,8 +20,12 @@ import msgspec
 from proctor.core.agent_options import read_prompt, read_tools
 from proctor.core.errors import UsageError
 from proctor.core.record import Record
+from proctor.core.suggestions import closest
 from proctor.core.user_files import parse_yaml, read_user_file
 
+MAX_NAME: Final = 100
+# Ids that runs and sweeps have by themselves, which no name may be mistaken for.
+_OWN_IDS: Final = re.compile(r"(?:run|sweep)-\d+")
 # More of anything is a typing error: a million trials of one task, a million agents at once.
 MAX_COUNT: Final = 1_000_000
 _SIZE_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | {
@@ -30,11 +34,12 @@ _SIZE_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12} | 
 
 
 class Scope(StrEnum):
-    """What an option is about: which benchmark, which of its tasks, the run itself, or one session of it."""
+    """What an option is about: which benchmark, its tasks, the run, what it is called, or one session of it."""
 
     SOURCE = "source"
     SELECTION = "selection"
     RUN = "run"
+    LABEL = "label"
     SESSION = "session"
     RESUME = "resume"
 
@@ -47,6 +52,7 @@ class Use(StrEnum):
     SINGLE = "single"
     COMMAND = "command"
     CONTAINER = "container"
+    CLUSTER = "cluster"
 
 
 class Option(Record):
@@ -108,7 +114,7 @@ class OptionField(Record):
     @property
     def repeated(self) -> bool:
         """Whether the command line takes it several times."""
-        return self.kind in {"texts", "pairs"}
+        return self.kind in {"texts", "pairs", "run_tags"}
 
     def read(self, value: object, folder: Path, *, text: bool = False) -> Any:
         """The value as the request holds it. Paths are relative to `folder`; with `text`, numbers come as text.
@@ -147,6 +153,15 @@ def option_fields(record: type[Record]) -> Mapping[str, OptionField]:
     return found
 
 
+def is_sweep_option(field: OptionField) -> bool:
+    """Whether an option can be given beside a sweep's file; a sweep has its name from there."""
+    return (
+        field.option.scope is Scope.SESSION
+        or field.option.resumable
+        or (field.option.scope is Scope.LABEL and field.kind != "run_name")
+    )
+
+
 def resolve_aliases(record: type[Record], given: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """What is given, by the options' own names.
 
@@ -154,11 +169,16 @@ def resolve_aliases(record: type[Record], given: Mapping[str, Any], known: Itera
         UsageError: an option is not among the `known` ones; a budget whose name is misspelt must not be no budget.
     """
     fields, names = option_fields(record), set(known)
-    by_alias = {alias: name for name, field in fields.items() for alias in field.option.aliases if name in names}
+    by_alias = {
+        alias: name
+        for name, field in fields.items()
+        for alias in field.option.aliases
+        if name in names and alias not in names
+    }
     for name in given:
         if name not in names and name not in by_alias:
-            near = difflib.get_close_matches(name, sorted(names), n=1)
-            raise UsageError(f"there is no option {name!r}", fix=f"did you mean {near[0]!r}?" if near else None)
+            near = closest(name, names)
+            raise UsageError(f"there is no option {name!r}", fix=f"did you mean {near!r}?" if near else None)
     return {by_alias.get(name, name): value for name, value in given.items()}
 
 
@@ -211,10 +231,46 @@ def _from_text(kind: str, text: str) -> object:
     return text
 
 
+def _day(field: OptionField, value: Any, folder: Path) -> str:
+    """A day of the calendar, as 2026-06-30."""
+    text = value.isoformat()[:10] if isinstance(value, date) else _text(field, value, folder)
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise InvalidValue("must be a day, as 2026-06-30") from error
+
+
 def _text(_: OptionField, value: object, __: Path) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidValue("must be a text")
     return value
+
+
+def read_run_name(value: object) -> str:
+    """The name of a run, which commands take where they take its id.
+
+    Raises:
+        InvalidValue: it could be taken for an option, a path, or an id.
+    """
+    if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_NAME:
+        raise InvalidValue(f"must be a text of one line, of at most {MAX_NAME} characters")
+    if value != value.strip() or value.startswith(("-", ".", "~")) or "/" in value:
+        raise InvalidValue("must not have a slash in it, begin with - . or ~, or have spaces around it")
+    if _OWN_IDS.fullmatch(value):
+        raise InvalidValue("must not be like an id, which every run has already")
+    return value
+
+
+def read_run_tags(value: object) -> dict[str, str]:
+    """The tags of a run: a table, or a list of NAME=VALUE.
+
+    Raises:
+        InvalidValue: it is neither.
+    """
+    try:
+        return _read_pairs(value)
+    except InvalidValue as bad:
+        raise InvalidValue(f"{bad} (a tag of the run; --task-tag selects tasks)") from None
 
 
 def _texts(_: OptionField, value: object, __: Path) -> tuple[str, ...]:
@@ -261,7 +317,15 @@ def _on_off(_: OptionField, value: object, __: Path) -> bool:
 
 
 def _size(_: OptionField, value: object, __: Path) -> int:
-    """A number of bytes, or an amount as people write it: 500MB, 40GB, 1.5TiB."""
+    return parse_size(value)
+
+
+def parse_size(value: object) -> int:
+    """A number of bytes, or an amount as people write it: 500MB, 40GB, 1.5TiB.
+
+    Raises:
+        InvalidValue: it is neither.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", str(value).upper())
@@ -297,7 +361,7 @@ def _tools(field: OptionField, value: object, folder: Path) -> tuple[str, ...]:
     return read_tools(value) if isinstance(value, str) else _texts(field, value, folder)
 
 
-def _pairs(_: OptionField, value: object, __: Path) -> dict[str, str]:
+def _read_pairs(value: object) -> dict[str, str]:
     """A table, or a list of NAME=VALUE."""
     if isinstance(value, Mapping):
         return {name: variable_text(one) for name, one in value.items()}
@@ -389,14 +453,17 @@ _READERS: Final[dict[str, Callable[[OptionField, Any, Path], Any]]] = {
     "amount": _amount,
     "choice": _choice,
     "count": _count,
+    "day": _day,
     "images": _images,
     "integer": _integer,
     "model": _model,
     "name_or_path": _name_or_path,
     "on_off": _on_off,
-    "pairs": _pairs,
+    "pairs": lambda _, value, __: _read_pairs(value),
     "path": _path,
     "prompt": _prompt,
+    "run_name": lambda _, value, __: read_run_name(value),
+    "run_tags": lambda _, value, __: read_run_tags(value),
     "size": _size,
     "suite": _suite,
     "task_ids": _task_ids,

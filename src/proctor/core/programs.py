@@ -11,7 +11,7 @@ from typing import Final
 from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
-_FIRST_LINE_SECONDS: Final = 20.0
+_FIRST_LINE_SECONDS: Final = 60.0  # a busy machine starts some programs slowly
 _ELF: Final = b"\x7fELF"
 
 
@@ -85,8 +85,8 @@ def find_claude() -> ProgramLocation | None:
 
 
 def find_codex() -> ProgramLocation | None:
-    """Codex, from CODEX_BIN or PATH."""
-    return find_program("codex", variable="CODEX_BIN")
+    """Codex, from CODEX_BIN, PATH, or npm's global packages."""
+    return find_program("codex", variable="CODEX_BIN") or _global_npm_program("@openai/codex", "codex")
 
 
 def find_node() -> ProgramLocation | None:
@@ -129,6 +129,21 @@ def find_copilot() -> ProgramLocation | None:
 def find_mini_swe_agent() -> ProgramLocation | None:
     """mini-SWE-agent, from MINI_SWE_AGENT_BIN, PATH, or the environments of pipx and uv."""
     return find_program("mini", variable="MINI_SWE_AGENT_BIN") or _python_tool("mini-swe-agent", "mini")
+
+
+def find_droid() -> ProgramLocation | None:
+    """Droid, from DROID_BIN, PATH, or npm's global packages."""
+    return find_program("droid", variable="DROID_BIN") or _global_npm_program("droid", "droid")
+
+
+def find_cline() -> ProgramLocation | None:
+    """Cline, from CLINE_BIN, PATH, or npm's global packages."""
+    return find_program("cline", variable="CLINE_BIN") or _global_npm_program("cline", "cline")
+
+
+def find_openhands() -> ProgramLocation | None:
+    """OpenHands, from OPENHANDS_BIN, PATH, or the environments of pipx and uv."""
+    return find_program("openhands", variable="OPENHANDS_BIN") or _python_tool("openhands", "openhands")
 
 
 def find_opencode() -> ProgramLocation | None:

@@ -18,6 +18,8 @@ from proctor.core.record import Record
 SOURCE: Final = Scope.SOURCE
 SELECTION: Final = Scope.SELECTION
 SESSION: Final = Scope.SESSION
+LABEL: Final = Scope.LABEL
+ExecutorName = Literal["local", "ray"]
 RepairMode = Literal["off", "memory", "write"]
 
 
@@ -58,12 +60,27 @@ class TaskRequest(Record):
     ] = ()
     tags: Annotated[
         tuple[str, ...],
-        option("Only tasks with this tag; several: with all of them.", "TAG", scope=SELECTION, flags=("--tag",)),
+        option(
+            "Only tasks with this tag; several: with all of them.",
+            "TAG",
+            scope=SELECTION,
+            flags=("--task-tag",),
+            aliases=("tag",),
+        ),
     ] = ()
     exclude: Annotated[
         tuple[str, ...],
         option("A file of task ids to leave out, one a line.", "FILE", scope=SELECTION, kind="task_ids"),
     ] = ()
+    after: Annotated[
+        str | None,
+        option(
+            "Only tasks made from changes after this day, such as a model's training cutoff.",
+            "DATE",
+            scope=SELECTION,
+            kind="day",
+        ),
+    ] = None
     limit: Annotated[int | None, option("At most N tasks, after all other choices.", "N", scope=SELECTION, least=0)] = (
         None
     )
@@ -118,16 +135,62 @@ class TaskRequest(Record):
             kind="on_off",
         ),
     ] = True
+    executor: Annotated[
+        ExecutorName,
+        option("Where agents and graders run: on this machine, or on the nodes of a Ray cluster.", scope=SESSION),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        option(
+            "With --executor ray: the cluster. [default: the one that this machine is a node of]",
+            "HOST:PORT",
+            scope=SESSION,
+            use=Use.CLUSTER,
+        ),
+    ] = None
+    node_slots: Annotated[
+        int | None,
+        option(
+            "With --executor ray: agents running at once on each node. [default: --concurrency]; "
+            "of `eval` and `validate`, graders. [default: --jobs]",
+            "N",
+            scope=SESSION,
+            least=1,
+            use=Use.CLUSTER,
+        ),
+    ] = None
+    insecure_cluster: Annotated[
+        bool,
+        option(
+            "With --executor ray: also on a cluster that lets in whoever reaches it.", scope=SESSION, use=Use.CLUSTER
+        ),
+    ] = False
 
 
 class RunRequest(TaskRequest):
     """Every option of a run."""
 
+    name: Annotated[
+        str | None,
+        option("A name for the run, which commands take where they take its id.", "NAME", scope=LABEL, kind="run_name"),
+    ] = None
+    run_tags: Annotated[
+        dict[str, str],
+        option(
+            "A tag of the run, to find it by; may be repeated.",
+            "NAME=VALUE",
+            scope=LABEL,
+            flags=("--tag",),
+            kind="run_tags",
+        ),
+    ] = field(default_factory=dict)
+    note: Annotated[str | None, option("A note that is kept with the run.", "TEXT", scope=LABEL)] = None
     mode: Annotated[Mode, option("One agent, or a pod of agents that h2 runs.", varies=True)] = Mode.BASELINE
     agent: Annotated[
         str | None,
         option(
-            "claude_code, codex, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
+            "claude_code, codex, gemini, pi, opencode, copilot, mini_swe_agent, qwen, droid, kimi, cline, openhands, "
+            "aider, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]",
             "NAME",
             varies=True,
         ),
@@ -173,6 +236,16 @@ class RunRequest(TaskRequest):
             varies=True,
         ),
     ] = ()
+    effort: Annotated[
+        str | None,
+        option(
+            "How much the model is to think, for agents with such a setting: low, medium, high, or another level that "
+            "the agent's program has. [default: the program's own]",
+            "LEVEL",
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = None
     agent_env: Annotated[
         dict[str, str],
         option(
@@ -267,6 +340,15 @@ class RunRequest(TaskRequest):
             kind="size",
         ),
     ] = None
+    gpus: Annotated[
+        int | None,
+        option(
+            "With --runner docker: GPUs of an agent's environment. [default: as many as the task needs]",
+            "N",
+            least=1,
+            use=Use.CONTAINER,
+        ),
+    ] = None
     web: Annotated[
         bool, option("Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.")
     ] = False
@@ -323,6 +405,14 @@ class RunRequest(TaskRequest):
             env="PROCTOR_PRICES",
         ),
     ] = None
+    notify: Annotated[
+        tuple[str, ...],
+        option(
+            "Called when the session ends: a command, which reads a JSON document, or a web hook; may be repeated.",
+            "COMMAND|URL",
+            scope=SESSION,
+        ),
+    ] = ()
     retry_errors: Annotated[bool, option("Retry trials that ended in an error.", scope=Scope.RESUME)] = False
 
     def agent_limits(self, own: Limits) -> Limits:
@@ -331,6 +421,7 @@ class RunRequest(TaskRequest):
             "memory_mb": None if self.memory is None else max(1, self.memory >> 20),
             "processes": self.processes,
             "disk_mb": None if self.disk is None else max(1, self.disk >> 20),
+            "gpus": None if self.gpus is None else max(own.gpus, self.gpus),
         }
         given = {name: value for name, value in given.items() if value is not None}
         return structs.replace(own, **given).with_defaults()
@@ -342,6 +433,7 @@ class RunRequest(TaskRequest):
             system_prompt=self.system_prompt,
             append_system_prompt=self.append_system_prompt,
             allowed_tools=self.allowed_tools,
+            effort=self.effort,
             env=self.agent_env,
         )
 

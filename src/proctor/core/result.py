@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import field
 
 from proctor.core.causes import Cause, Status
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.verdict import Verdict
 
@@ -127,14 +128,20 @@ class AlteredRequests(Record):
     Attributes:
         pinned: those to another model than the run's, which were sent to the run's, by the model that was asked for.
         refused: those that asked for what can neither be metered nor be recorded, by what it was.
+        dropped: those that were sent without something that they asked for, by what it was.
     """
 
     pinned: dict[str, int] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 class Attempt(Record):
-    """One try at a task. Failed and retried tries stay in the ledger with what they cost."""
+    """One try at a task. Failed and retried tries stay in the ledger with what they cost.
+
+    Attributes:
+        node: the node of a cluster that it was made on, and its `machine`; empty on one machine.
+    """
 
     number: int
     started_at: str
@@ -143,6 +150,8 @@ class Attempt(Record):
     detail: str
     logs: str
     usage: tuple[ModelUsage, ...] = ()
+    node: str = ""
+    machine: Machine | None = None
 
 
 class TaskResult(Record):

@@ -5,17 +5,9 @@ from typing import Literal
 from msgspec import field
 
 from proctor.core.causes import Cause
+from proctor.core.machine import Machine
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
-
-
-class Machine(Record):
-    """Where a run took place, as far as it can change results."""
-
-    platform: str
-    python: str
-    cpus: int
-    memory_mb: int
 
 
 class RunConfig(RunRequest, kw_only=True):
@@ -27,6 +19,8 @@ class RunConfig(RunRequest, kw_only=True):
         tasks: the ids of all tasks of the run, in the order in which they are taken.
         objects: what the caller gave as an object, not by name: benchmark, agent or runner; needed again to resume.
         sweep: the sweep that it is a part of, and shares its budget with; a run by itself is part of none.
+        label: its label in that sweep.
+        archived: lists leave it out unless they are asked for all.
         origin: what another tool's results were imported from; None for a run that was made here.
     """
 
@@ -42,6 +36,8 @@ class RunConfig(RunRequest, kw_only=True):
     created_at: str
     objects: tuple[str, ...] = ()
     sweep: str | None = None
+    label: str | None = None
+    archived: bool = False
     origin: str | None = None
     schema_version: Literal["proctor.run_config@3"] = "proctor.run_config@3"
 
@@ -85,6 +81,8 @@ class RunSummary(Record):
         cost_usd: of all recorded trials, every attempt at them included.
         unfinished_usd: the cost of attempts whose trials are not recorded yet.
         estimated_usd: the part of both that is an upper estimate, for responses that broke off or never came.
+        task_rates: how many tasks have how many of their counted trials resolved, as in {"2/3": 14}; what an interval
+            of the rate needs. Empty in summaries that are older.
     """
 
     run_id: str
@@ -100,4 +98,5 @@ class RunSummary(Record):
     unfinished_usd: float | None = 0.0
     estimated_usd: float = 0.0
     causes: dict[str, int] = field(default_factory=dict)
+    task_rates: dict[str, int] = field(default_factory=dict)
     schema_version: Literal["proctor.run_summary@2"] = "proctor.run_summary@2"

@@ -75,6 +75,7 @@ class Task(Record):
 
     Attributes:
         categories: what reports break results down by: repository, language, difficulty, …
+        created: the day of the change that it was made from, as in 2026-06-30, where that is known.
     """
 
     id: str
@@ -83,4 +84,5 @@ class Task(Record):
     private: PrivatePart
     categories: dict[str, str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
+    created: str | None = None
     schema_version: Literal["proctor.task@2"] = "proctor.task@2"

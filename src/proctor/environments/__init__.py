@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError, UsageError, plugin_error
+from proctor.core.suggestions import suggest
 from proctor.environments.reaper import ReapResult, reap
 
 __all__ = [
@@ -39,7 +40,10 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
         options["isolation"] = False
     found = entry_points(group=_GROUP, name=name)
     if not found:
-        raise UsageError(f"there is no provider {name!r}", fix=f"choose one of: {', '.join(provider_names())}")
+        names = provider_names()
+        raise UsageError(
+            f"there is no provider {name!r}", fix=suggest(name, names, f"choose one of: {', '.join(names)}")
+        )
     (entry, *_) = found
     try:
         made = entry.load()(**options)

@@ -20,6 +20,7 @@ from proctor.environments.docker_build import base_images, build, build_context,
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
 from proctor.environments.docker_environment import DockerEnvironment
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
+from proctor.environments.gpus import count_host_gpus, device_requests, engine_gpus
 from proctor.environments.images import ImageManager, check_in_registry, inspect_image
 from proctor.environments.netns import CannotEnterNamespace, may_enter_namespace
 
@@ -170,6 +171,10 @@ class DockerProvider(EnvironmentProvider):
         except InfrastructureError as error:
             return error.sentence
         return None
+
+    async def gpu_count(self) -> int:
+        """As many as the engine can give."""
+        return engine_gpus(await self._docker().system.info(), host_gpus=count_host_gpus())
 
     async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
         """Lay read-only files over these; it takes root, on the engine's own machine."""
@@ -342,6 +347,8 @@ class DockerProvider(EnvironmentProvider):
             host["PidsLimit"] = limits.processes
         if limits.cpus is not None:
             host["NanoCpus"] = int(limits.cpus * 1e9)
+        if limits.gpus:
+            host["DeviceRequests"] = device_requests(limits.gpus)
         return {
             "Image": image,
             "Entrypoint": [],

@@ -27,7 +27,7 @@ from proctor.grading.layout import (
     restore_paths,
     restore_protected,
 )
-from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
+from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun, without_tests
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
 from proctor.grading.plan import (
     REPORTER_FORMATS,
@@ -88,4 +88,5 @@ __all__ = [
     "summarise",
     "tampering_findings",
     "validate",
+    "without_tests",
 ]

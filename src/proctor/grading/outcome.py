@@ -1,10 +1,10 @@
 """What a run of the tests gave: a result for each test, or the reason why there is none."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from msgspec import field
+from msgspec import field, structs
 
 from proctor.core.record import Record
 from proctor.core.verdict import TestStatus
@@ -87,3 +87,29 @@ def record_status(tests: dict[str, TestStatus], test_id: str, status: TestStatus
     known = tests.get(test_id)
     if known is None or _RANK[status] > _RANK[known]:
         tests[test_id] = status
+
+
+def without_tests(run: TestRun, excluded: Sequence[str]) -> TestRun:
+    """A run without the results of some tests; an id that ends in ``*`` names all that begin so.
+
+    Where one of them failed, the exit code is what it is without them: such tests flip, and would take it along.
+    """
+    exact = {test for test in excluded if not test.endswith("*")}
+    prefixes = tuple(test[:-1] for test in excluded if test.endswith("*"))
+
+    def kept(tests: dict[str, TestStatus]) -> dict[str, TestStatus]:
+        return {
+            test: status
+            for test, status in tests.items()
+            if test not in exact and not (prefixes and test.startswith(prefixes))
+        }
+
+    if not excluded:
+        return run
+    if isinstance(run.outcome, InconclusiveRun):
+        return structs.replace(run, outcome=structs.replace(run.outcome, partial=kept(run.outcome.partial)))
+    tests = kept(run.outcome.tests)
+    failing = {TestStatus.FAILED, TestStatus.ERROR, TestStatus.XPASSED}
+    is_failing = bool(run.outcome.broken) or not failing.isdisjoint(tests.values())
+    exit_code = run.exit_code if is_failing or len(tests) == len(run.outcome.tests) else 0
+    return structs.replace(run, outcome=structs.replace(run.outcome, tests=tests), exit_code=exit_code)

@@ -35,6 +35,9 @@ _BUILD_FILES: Final = {
     "mvnw": ("mvnw", ".mvn/wrapper/maven-wrapper.jar", ".mvn/wrapper/maven-wrapper.properties"),
 }
 _MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
+# What a line has in it, quotes aside, that runs a file of the tree: most lines need not be taken apart.
+_MAY_RUN: Final = re.compile("|".join(["/", "make", _INTERPRETERS.pattern, *_PACKAGE_MANAGERS, *_BUILD_FILES]))
+_QUOTES: Final = str.maketrans("", "", "\"'\\")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _FOR_TESTS: Final = re.compile(r"(?:^|[/_.-])(?:run)?(?:t|tests?|testing|specs?|checks?)(?:[/_.-]|$)", re.IGNORECASE)
 _RULE: Final = re.compile(r"^([\w./ -]+?)\s*::?(?!=)(.*)$")
@@ -131,6 +134,8 @@ def _script_paths(data: bytes, read: Read, depth: int) -> Iterator[str]:
 def _text_paths(text: str, read: Read, depth: int) -> Iterator[str]:
     """What the lines of a shell script run."""
     for line in text.replace("\\\n", " ").splitlines():
+        if _MAY_RUN.search(line.translate(_QUOTES)) is None:
+            continue
         try:
             words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
         except ValueError:

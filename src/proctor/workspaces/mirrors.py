@@ -27,13 +27,19 @@ def checked_commit(commit: str, *, where: object) -> str:
 
 def mirror_name(url: str) -> str:
     """The name of a repository's mirror in the cache: readable, and no two repositories share one."""
-    public = _without_login(url)
+    public = public_url(url)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", public.removesuffix(".git").rstrip("/"))[-60:].lstrip("._-")
     return f"{readable}-{hashlib.sha256(os.fsencode(public)).hexdigest()[:16]}"
 
 
-def _without_login(text: str) -> str:
+def public_url(text: str) -> str:
+    """A text without the logins of the URLs in it."""
     return re.sub(r"://[^/@\s]*@", "://", text)
+
+
+def is_remote(url: str) -> bool:
+    """Whether this is an address for git, and no path."""
+    return _REMOTE.match(url) is not None and not Path(url).exists()
 
 
 def canonical_url(url: str) -> str:
@@ -44,7 +50,7 @@ def canonical_url(url: str) -> str:
     """
     if url.startswith("-") or "::" in url:
         raise InvalidData("not the address of a repository", where=url)
-    if _REMOTE.match(url) and not Path(url).exists():
+    if is_remote(url):
         return url
     path = Path(url).resolve()
     if not path.is_dir():
@@ -71,14 +77,33 @@ def ensure_mirror(url: str, commit: str, *, cache: Path) -> Path:
         return mirror
     mirror.parent.mkdir(parents=True, exist_ok=True)
     lock = mirror.with_name(f"{mirror.name}.lock")
-    with file_lock(lock, what=f"the mirror of {_without_login(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
+    with file_lock(lock, what=f"the mirror of {public_url(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
         if not mirror.exists():
             _clone(url, commit, mirror, descriptor)
         if not _has_commit(mirror, commit):
             _fetch_missing(url, commit, mirror, descriptor)
     if not _has_commit(mirror, commit):
-        raise InvalidData(f"has no commit {commit}", where=_without_login(url))
+        raise InvalidData(f"has no commit {commit}", where=public_url(url))
     return mirror
+
+
+def update_mirror(url: str, *, cache: Path) -> tuple[Path, str]:
+    """The mirror of a repository as it is now, and the name of its default branch there.
+
+    Raises:
+        RetryableError: it cannot be fetched.
+    """
+    mirror = cache / "mirrors" / mirror_name(url)
+    mirror.parent.mkdir(parents=True, exist_ok=True)
+    lock = mirror.with_name(f"{mirror.name}.lock")
+    with file_lock(lock, what=f"the mirror of {public_url(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
+        if mirror.exists():
+            _fetch(url, _BRANCHES_AND_TAGS, mirror, descriptor, required=True)
+        else:
+            _clone(url, "", mirror, descriptor)
+    listed = run_git(["ls-remote", "--symref", url, "HEAD"], git_dir=mirror, timeout=FETCH_SECONDS, network=True)
+    found = re.search(rb"^ref: (refs/heads/\S+)\tHEAD$", listed.output, re.MULTILINE)
+    return mirror, found[1].decode() if found else "HEAD"
 
 
 def _has_commit(mirror: Path, commit: str) -> bool:
@@ -118,9 +143,9 @@ def _fetch(url: str, refspecs: tuple[str, ...], mirror: Path, lock: int, *, requ
         pass_fds=[lock],
     )
     if done.code != 0 and required:
-        what = f"cannot fetch it: {_without_login(done.error_message)}"
+        what = f"cannot fetch it: {public_url(done.error_message)}"
         if not _REMOTE.match(url):
             raise InvalidData(what, where=url)
-        raise RetryableError(what, where=_without_login(url), fix="check the address and the network")
+        raise RetryableError(what, where=public_url(url), fix="check the address and the network")
     run_git(["pack-refs", "--all"], git_dir=mirror)
     return done

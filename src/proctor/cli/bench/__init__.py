@@ -27,6 +27,7 @@ from proctor.cli.bench.options import (
     sweep_options,
     validate_options,
 )
+from proctor.cli.common import OrderedGroup, completes, results_option
 from proctor.core.request import RunRequest
 
 _FILE = click.Path(path_type=Path)
@@ -38,15 +39,7 @@ def _body(module: str) -> Any:
     return importlib.import_module(f"proctor.cli.bench.{module}")
 
 
-class _InOrder(click.Group):
-    """A group whose help page lists the commands in the order in which they are declared."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
-        """The names."""
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, no_args_is_help=True)
+@click.group(cls=OrderedGroup, no_args_is_help=True)
 def command() -> None:
     """Benchmarks, their tasks, and what agents make of them."""
 
@@ -64,7 +57,7 @@ def list_(**given: Any) -> Any:
 
 
 @command.command(short_help="Bring a benchmark's data to this machine.")
-@click.argument("bench")
+@click.argument("bench", shell_complete=completes("benchmarks"))
 @click.option("--from", "origin", type=_EXISTING, help="A copy on this machine.")
 @click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
 @json_option
@@ -125,7 +118,7 @@ def evaluate(**given: Any) -> Any:
 
 
 @command.command(short_help="Grade another harness's predictions, and list where the verdicts differ.")
-@click.argument("benchmark", metavar="BENCH")
+@click.argument("benchmark", metavar="BENCH", shell_complete=completes("benchmarks"))
 @click.argument("file", type=_EXISTING)
 @click.option("--predictions", type=_FILE, required=True, help="The predictions that were graded there.")
 @parity_options
@@ -145,6 +138,7 @@ def parity(file: Path, **given: Any) -> Any:
 @benchmark_argument
 @run_options
 @all_option
+@results_option
 @_dry_run_option
 @json_option
 @quiet_option
@@ -160,6 +154,7 @@ def run(**given: Any) -> Any:
 @click.argument("file", type=_FILE)
 @sweep_options
 @_dry_run_option
+@results_option
 @click.option("--yes", is_flag=True, help="Start without asking.")
 @json_option
 @quiet_option
@@ -177,28 +172,45 @@ def sweep(file: Path, **given: Any) -> Any:
 
 
 @command.command(short_help="Resume a run, or a sweep, where it stopped.")
-@click.argument("run")
+@click.argument("run", shell_complete=completes("runs"))
 @resume_options
+@results_option
 @json_option
 @quiet_option
 def resume(run: str, **given: Any) -> Any:
     """Resume RUN where it stopped. No finished stage is repeated, and no submission is paid for twice.
 
-    RUN is a folder, benchmark/run-id, or a run-id that only one benchmark has. A sweep is named alike, and resumed as
-    one. With --max-cost it gets a new limit, which counts what it has spent before. Exits as `run` and `sweep` do.
+    RUN is a folder, benchmark/run-id, or an id, name or label that only one run has. A sweep is named alike, and
+    resumed as one. With --max-cost it gets a new limit, which counts what it has spent before. Exits as `run` and
+    `sweep` do.
     """
     session = _body("session")
     return session.run_job(session.stored_job(run), given, read_given(RunRequest, given))
 
 
+@command.command(short_help="Show a run that is running elsewhere.")
+@click.argument("run", shell_complete=completes("runs"))
+@click.option("--once", is_flag=True, help="Print how far it is, and end.")
+@results_option
+@json_option
+def watch(**given: Any) -> Any:
+    """Show how far RUN, or a sweep, is, until it ends. It is read from what is stored, and nothing is written.
+
+    RUN may be running in another terminal, as another user, or on another machine that shares the folder. Exits 0 when
+    every trial has a result, 12 when the run stopped before.
+    """
+    return _body("watch").watch(**given)
+
+
 @command.command(short_help="A benchmark's runs: rates, costs, times, failure reasons.")
-@click.argument("bench")
+@click.argument("bench", shell_complete=completes("stored_benchmarks"))
 @click.option(
     "--healthy/--no-healthy",
     default=None,
     help="Also the score on the tasks that `validate` found healthy; by default where that needs no image.",
 )
 @click.option("--logs", is_flag=True, help="Also read the logs: wasted tool calls, agents that gave up. Takes longer.")
+@results_option
 @document_options
 def report(**given: Any) -> Any:
     """Report on the runs of BENCH: resolve rates with intervals, errors, cost, time, failure reasons.
@@ -209,13 +221,14 @@ def report(**given: Any) -> Any:
 
 
 @command.command(short_help="Runs on the same tasks: is one better?")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=completes("runs"))
 @click.option(
     "--gate",
     "rule",
     metavar="RULE",
     help="A rule that every other run must meet, such as 'not worse, cost ratio <= 1.2'; exit code 10 if not.",
 )
+@results_option
 @document_options
 def compare(**given: Any) -> Any:
     """Compare runs with the first of them, on the tasks that both have graded, and test if the difference is chance.
@@ -227,7 +240,7 @@ def compare(**given: Any) -> Any:
 
 
 @command.command(short_help="Rate, cost and time together: which runs nothing beats.")
-@click.argument("bench")
+@click.argument("bench", shell_complete=completes("stored_benchmarks"))
 @click.option(
     "--by",
     "names",
@@ -235,6 +248,7 @@ def compare(**given: Any) -> Any:
     type=click.Choice(["rate", "cost", "time"]),
     help="An objective; may be repeated. [default: all three]",
 )
+@results_option
 @document_options
 def pareto(**given: Any) -> Any:
     """Show which runs of BENCH are on the Pareto frontier of rate, cost and time, with bootstrap frequencies."""
@@ -242,7 +256,7 @@ def pareto(**given: Any) -> Any:
 
 
 @command.command(short_help="Results by kind of task: where does it help?")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", shell_complete=completes("runs"))
 @click.option(
     "--by",
     "fields",
@@ -251,6 +265,7 @@ def pareto(**given: Any) -> Any:
     help="A field of the tasks: a category of the benchmark, or tag, oracle files, oracle lines, fail-to-pass tests, "
     "pass-to-pass tests, instruction words. May be repeated. [default: every category that makes groups]",
 )
+@results_option
 @document_options
 def breakdown(**given: Any) -> Any:
     """Break the results of a RUN down by kind of task; of two runs, show where the second is better.
@@ -261,13 +276,14 @@ def breakdown(**given: Any) -> Any:
 
 
 @command.command(short_help="One run, or one task of it.")
-@click.argument("run")
-@click.argument("task", required=False)
+@click.argument("run", shell_complete=completes("runs"))
+@click.argument("task", required=False, shell_complete=completes("tasks_of_run"))
 @click.option(
     "--trial", metavar="K", type=click.IntRange(min=1), help="With TASK: the number of the trial. [default: 1]"
 )
 @click.option("--attempt", "former_trial", type=click.IntRange(min=1), hidden=True)
 @click.option("--timeline", is_flag=True, help="With TASK: when each agent of a pod was active.")
+@results_option
 @json_option
 def show(**given: Any) -> Any:
     """Show RUN: its configuration and every task; or one TASK of it: verdict, evidence, cost, logs."""
@@ -275,11 +291,12 @@ def show(**given: Any) -> Any:
 
 
 @command.command(short_help="Write a run in another tool's format.")
-@click.argument("run", required=False)
+@click.argument("run", required=False, shell_complete=completes("runs"))
 @click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
 @click.option("--out", type=_FILE, help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]")
 @click.option("--name", help="The name of the agent, in formats that have one. [default: agent and model]")
 @click.option("--force", is_flag=True, help="Overwrite the target.")
+@results_option
 @json_option
 def export(**given: Any) -> Any:
     """Write RUN in the format of another tool or of a benchmark's own harness."""
@@ -294,6 +311,7 @@ def export(**given: Any) -> Any:
 @click.option("--benchmark", metavar="BENCH", help="The benchmark of the tasks, where the files do not name it.")
 @click.option("--agent", help="The agent: where the files do not name it, or to choose one of several.")
 @click.option("--model", help="The model, likewise.")
+@results_option
 @json_option
 def import_(**given: Any) -> Any:
     """Store SOURCE, the output of another tool, as a run: report, compare and view then work on it.

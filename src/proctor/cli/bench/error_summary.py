@@ -15,6 +15,8 @@ ADVICE: Final[dict[Cause, str]] = {
     Cause.BAD_LOGIN: "check the key or the login; `proctor doctor` says which one is used",
     Cause.ENVIRONMENT_FAILED: "see what this machine can do with `proctor doctor`",
     Cause.ENGINE_GONE: "see that the Docker engine runs, with `proctor doctor`",
+    Cause.NODE_LOST: "see the nodes with `proctor cluster doctor`, and resume the run",
+    Cause.NO_NODE: "start a node with `ray start`, and resume the run",
     Cause.DISK_FULL: "free some space",
     Cause.GRADER_FAILED: "try the task by itself with `proctor bench validate`",
     Cause.MISSING_PROGRAM: "install what is missing; `proctor doctor` lists what Proctor uses",

@@ -97,7 +97,7 @@ def compare(file: Path, given: dict[str, Any]) -> int:
 
 
 async def _evaluate(given: dict[str, Any], predictions: PredictionSource) -> tuple[Benchmark, EvaluationReport]:
-    async with open_evaluation(_request(given), on_pull=_on_pull(given)) as evaluation:
+    async with open_evaluation(_request(given), on_pull=_on_pull(given), log=log) as evaluation:
         fix = "their verdicts are kept, and the same command continues from there"
         with _count_tasks(evaluation, given, fix) as counter:
             report = await evaluation.report(predictions, lambda one: _count_verdict(counter, one), counter.started)
@@ -105,7 +105,7 @@ async def _evaluate(given: dict[str, Any], predictions: PredictionSource) -> tup
 
 
 async def _validate(given: dict[str, Any]) -> tuple[Benchmark, tuple[TaskHealth, ...]]:
-    async with open_evaluation(_request(given), on_pull=_on_pull(given)) as evaluation:
+    async with open_evaluation(_request(given), on_pull=_on_pull(given), log=log) as evaluation:
         with _count_tasks(evaluation, given, "what was found is kept") as counter:
             healths = await evaluation.validate(
                 lambda one: counter.done(one.task_id, _health_state(one), _health_problem(one)), counter.started
@@ -114,7 +114,7 @@ async def _validate(given: dict[str, Any]) -> tuple[Benchmark, tuple[TaskHealth,
 
 
 async def _grade_predictions(given: dict[str, Any], task_ids: set[str]) -> tuple[TaskEvaluation, ...]:
-    async with open_evaluation(_request(given), on_pull=_on_pull(given)) as opened:
+    async with open_evaluation(_request(given), on_pull=_on_pull(given), log=log) as opened:
         predictions = opened.benchmark.read_predictions(given["predictions"])
         tasks = tuple(task for task in opened.tasks if task.id in task_ids and task.id in predictions)
         evaluation = replace(opened, tasks=tasks)

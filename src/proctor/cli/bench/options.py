@@ -6,12 +6,20 @@ from typing import Any, TypeVar
 
 import click
 
+from proctor.cli.common import completes
 from proctor.core.errors import UsageError
-from proctor.core.options import OptionField, Scope, option_fields, read_options
+from proctor.core.options import OptionField, Scope, is_sweep_option, option_fields, read_options
 from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=TaskRequest)
+# What a shell offers as the value of an option; for the others, files.
+_COMPLETED = {
+    "agent": completes("agents"),
+    "model": completes("models"),
+    "runner": completes("runners"),
+    "tasks": completes("tasks"),
+}
 _SESSION_SCOPES = frozenset({Scope.SESSION, Scope.RESUME})
 
 
@@ -50,9 +58,13 @@ class PrintedForm(click.ParamType[str]):
         return str(value)
 
 
-def _click_option(field: OptionField) -> Callable[[F], F]:
-    """A field of a request on the command line. It is read with the request; here it is text, or a flag."""
-    option, hidden = field.option, tuple(f"--{alias.replace('_', '-')}" for alias in field.option.aliases)
+def _click_option(field: OptionField, taken: frozenset[str]) -> Callable[[F], F]:
+    """A field of a request on the command line. It is read with the request; here it is text, or a flag.
+
+    An older name that is among the `taken` ones belongs to another option by now.
+    """
+    option, older = field.option, (f"--{alias.replace('_', '-')}" for alias in field.option.aliases)
+    hidden = tuple(name for name in older if name not in taken)
     settings: dict[str, Any] = {"metavar": option.metavar or None}
     text = option.help
     if field.kind == "truth":
@@ -72,17 +84,19 @@ def _click_option(field: OptionField) -> Callable[[F], F]:
         envvar=option.env or None,
         show_envvar=bool(option.env),
         help=text,
+        shell_complete=_COMPLETED.get(field.name),
         **settings,
     )
 
 
 def request_options(record: type[TaskRequest], *, only: Callable[[OptionField], bool]) -> Callable[[F], F]:
     """The options of a request, those of them that `only` lets through."""
+    chosen = [field for field in option_fields(record).values() if only(field)]
+    taken = frozenset(flag for field in chosen for flag in field.flags)
 
     def decorate(function: F) -> F:
-        for field in reversed(list(option_fields(record).values())):
-            if only(field):
-                function = _click_option(field)(function)
+        for field in reversed(chosen):
+            function = _click_option(field, taken)(function)
         return function
 
     return decorate
@@ -109,9 +123,7 @@ def read_given(record: type[TaskRequest], given: Mapping[str, Any]) -> dict[str,
 
 
 run_options = request_options(RunRequest, only=lambda field: field.option.scope is not Scope.RESUME)
-sweep_options = request_options(
-    RunRequest, only=lambda field: field.option.scope is Scope.SESSION or field.option.resumable
-)
+sweep_options = request_options(RunRequest, only=is_sweep_option)
 resume_options = request_options(
     RunRequest, only=lambda field: field.option.scope in _SESSION_SCOPES or field.option.resumable
 )
@@ -126,7 +138,9 @@ list_options = request_options(
     TaskRequest,
     only=lambda field: field.option.scope in {Scope.SOURCE, Scope.SELECTION} or field.name in _LISTED_ENVIRONMENTS,
 )
-benchmark_argument = click.argument("benchmark", metavar="[BENCH]", required=False)
+benchmark_argument = click.argument(
+    "benchmark", metavar="[BENCH]", required=False, shell_complete=completes("benchmarks")
+)
 all_option = click.option(
     "--all", "all_tasks", is_flag=True, help="Every task: what is selected when no choice is made."
 )

@@ -8,10 +8,11 @@ from msgspec import UNSET
 from proctor.analysis.log_stats import LogStats
 from proctor.cli.bench.report_output import check_formats, log_unreadable, print_report
 from proctor.cli.output import log
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InvalidData
+from proctor.core.formatting import plural
 from proctor.report.stored_runs import RunsReport, run_rows
 from proctor.results import RunStore, list_runs
-from proctor.results.store import results_root
+from proctor.results.run_names import no_runs_of
 from proctor.runner.health_lookup import HealthLookup
 
 if TYPE_CHECKING:
@@ -55,18 +56,19 @@ def benchmark_runs(bench: str) -> list[RunStore]:
     Raises:
         UsageError: it has none.
     """
-    runs = []
+    runs, archived = [], 0
     for store in list_runs(bench):
         try:
-            store.config()
+            config = store.config()
         except InvalidData as error:
             log(f"{store.name} is left out: {error}")
         else:
-            runs.append(store)
+            archived += config.archived
+            runs += [] if config.archived else [store]
+    if archived:
+        log(f"{plural(archived, 'archived run')} {'is' if archived == 1 else 'are'} left out")
     if not runs:
-        raise UsageError(
-            f"there are no runs of {bench!r}", where=results_root(), fix="make one with `proctor bench run`"
-        )
+        raise no_runs_of(bench)
     return runs
 
 

@@ -10,7 +10,7 @@ from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig, Trial
 from proctor.gateway import ExchangeFinished
 from proctor.results import RunStore
-from proctor.runner.observer import RunObserver
+from proctor.runner.observer import NodeStatus, RunObserver
 from proctor.runner.resume import TrialState
 from proctor.runner.run_cost import RunCost
 
@@ -37,6 +37,7 @@ class RunProgress(RunObserver):
         self.stop_message = ""
         self.started = time.monotonic()
         self.finished = 0
+        self.nodes: Sequence[NodeStatus] = ()
         self._responses: deque[tuple[float, int]] = deque()
 
     def attempt_started(self, trial: Trial) -> None:
@@ -66,6 +67,10 @@ class RunProgress(RunObserver):
             self.finished += result.attempts != ()  # what is skipped takes no time
             self.statuses[result.status] += 1
 
+    def nodes_changed(self, nodes: Sequence[NodeStatus]) -> None:
+        """The nodes of a cluster."""
+        self.nodes = nodes
+
     def run_stopping(self, cause: Cause, detail: str) -> None:
         """No further trial is started."""
         self.stop_message = f"stopping ({cause.value}): {detail}"
@@ -82,8 +87,17 @@ class RunProgress(RunObserver):
         return (
             f"{self.done}/{self.total} done, {len(self.running)} running, "
             f"{self.statuses[Status.RESOLVED]} resolved, {self.statuses[Status.ERROR]} errors, "
-            f"{cost}, {self._tokens_per_minute():,.0f} tokens/min, {time_left([self])}"
+            f"{cost}, {self._tokens_per_minute():,.0f} tokens/min, {time_left([self])}{self._nodes_text()}"
         )
+
+    def _nodes_text(self) -> str:
+        """How many nodes work, how full they are, and which ones do not; nothing on one machine."""
+        if not self.nodes:
+            return ""
+        working = [node for node in self.nodes if not node.problem]
+        places = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} places"
+        others = "".join(f"; {node.name} {node.problem}" for node in self.nodes if node.problem)
+        return f"; {len(working)} nodes, {places} busy{others}"
 
     def _tokens_per_minute(self) -> float:
         now = time.monotonic()

@@ -242,4 +242,6 @@ def _describe_agent_options(options: AgentOptions) -> list[str]:
         parts.append(f"{len(options.append_system_prompt):,} characters added to its system prompt")
     if options.allowed_tools:
         parts.append(f"tools {' '.join(options.allowed_tools)}")
+    if options.effort is not None:
+        parts.append(f"effort {options.effort}")
     return parts + [f"{name}={value}" for name, value in options.env.items()]

@@ -1,6 +1,7 @@
 """What `show` does: one run, or one task of it."""
 
 import shutil
+from collections.abc import Iterator
 
 import click
 
@@ -11,12 +12,14 @@ from proctor.core.causes import Status
 from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, plural, reason_lines, timestamp, visible
 from proctor.core.record import read_record
-from proctor.core.result import Member, TaskResult, WebUse
+from proctor.core.result import AlteredRequests, Member, TaskResult, WebUse
+from proctor.core.run import RunConfig
 from proctor.core.verdict import ControlSummary, Verdict
 from proctor.report import run_row
 from proctor.report.cli_records import RunDetails
 from proctor.report.runs import control_notes, estimate_notes, web_notes
 from proctor.results import RunStore, find_run, usage_cost
+from proctor.results.run_names import run_title
 
 
 def show(
@@ -46,7 +49,10 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
         print_json(RunDetails(config=config, tasks=tuple(results)))
         return
     row = run_row(config, results)
-    click.echo(f"{visible(store.name)}: {config.mode.value}, {config.agent}, {timestamp(config.created_at)}")
+    title = run_title(store.name, config.name or config.label or "")
+    click.echo(f"{title}: {config.mode.value}, {config.agent}, {timestamp(config.created_at)}")
+    for line in _label_lines(config):
+        click.echo(visible(line))
     isolation = "" if config.isolation else " without isolation"
     web = f"; the provider's tools {'allowed' if config.web else 'not allowed'}" if config.model else ""
     click.echo(f"model {config.model or 'none'}; {config.runner}{isolation}{web}")
@@ -79,6 +85,17 @@ def _show_run(store: RunStore, *, as_json: bool) -> None:
         click.echo(note)
 
 
+def _label_lines(config: RunConfig) -> Iterator[str]:
+    if config.origin is not None:
+        yield f"imported from {config.origin}"
+    if config.sweep is not None:
+        yield f"part of {config.sweep}" + (f": {config.label}" if config.label else "")
+    if config.run_tags:
+        yield "tags: " + ", ".join(f"{name}={value}" for name, value in config.run_tags.items())
+    if config.note:
+        yield f"note: {config.note}"
+
+
 def _show_task(store: RunStore, result: TaskResult) -> None:
 
     click.echo(visible(f"{_trial_name(result)}: {result.status.value} ({result.cause.value})"))
@@ -106,14 +123,21 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
             click.echo(f"  {money(usage.estimated_usd)} of it is an upper estimate: {broken} without a whole response")
     if result.web is not None:
         click.echo(_web_line(result.web))
-    if result.altered is not None:
-        for model, count in result.altered.pinned.items():
-            click.echo(visible(f"{plural(count, 'request')} to {model} went to the run's model instead"))
-        for wanted, count in result.altered.refused.items():
-            click.echo(visible(f"{plural(count, 'request')} refused: it cannot be metered or recorded: {wanted}"))
+    for line in _altered_lines(result.altered or AlteredRequests()):
+        click.echo(visible(line))
     for attempt in result.attempts:
         click.echo(visible(f"attempt {attempt.number}: {attempt.cause.value}: {attempt.detail}"))
         click.echo(f"  {store.folder / attempt.logs}")
+
+
+def _altered_lines(altered: AlteredRequests) -> Iterator[str]:
+    """What the gateway did not send as it was asked."""
+    for model, count in altered.pinned.items():
+        yield f"{plural(count, 'request')} to {model} went to the run's model instead"
+    for wanted, count in altered.refused.items():
+        yield f"{plural(count, 'request')} refused: it cannot be metered or recorded: {wanted}"
+    for wanted, count in altered.dropped.items():
+        yield f"{plural(count, 'request')} sent without what it asked for: {wanted}"
 
 
 def _show_verdict(verdict: Verdict) -> None:

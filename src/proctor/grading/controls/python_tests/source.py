@@ -74,20 +74,21 @@ class PythonSource:
 
     def constants_beside(self, node: ast.expr) -> Counter[ConstantKey]:
         """How often each constant stands in the function that holds this expression; in the file, where none does."""
-        for function, constants in self._constants:
-            if function.lineno <= node.lineno <= last_line(function):
-                return constants
-        return self._constants_of_file
+        beside = self._constants_by_line.get(node.lineno)
+        return beside if beside is not None else self._constants_of_file
 
     @cached_property
     def _constants_of_file(self) -> Counter[ConstantKey]:
         return _count_constants(self.tree)
 
     @cached_property
-    def _constants(self) -> list[tuple[Function, Counter[ConstantKey]]]:
-        """Of each function, the inner ones first."""
-        functions = [node for node in ast.walk(self.tree) if isinstance(node, Function)]
-        return [(function, _count_constants(function)) for function in reversed(functions)]
+    def _constants_by_line(self) -> dict[int, Counter[ConstantKey]]:
+        """Of each line in a function, what stands in the innermost one."""
+        found: dict[int, Counter[ConstantKey]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function):
+                found |= dict.fromkeys(range(node.lineno, last_line(node) + 1), _count_constants(node))
+        return found
 
 
 class RepeatedConstants:

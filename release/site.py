@@ -1,0 +1,102 @@
+"""The documentation as a site: the pages in docs/, the README as its start, and a reference made from the code.
+
+``make docs`` runs it. zensical, which reads mkdocs.yml, builds strictly: a link that leads nowhere fails.
+"""
+
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from proctor.cli import COMMANDS
+from proctor.core.options import option_fields
+from proctor.core.request import EvaluateRequest, RunRequest
+from proctor.schema import RECORDS
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+STAGED: Final = ROOT / "build/docs"
+
+
+def stage() -> None:
+    """Lay out what the site is built from."""
+    shutil.rmtree(STAGED, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", STAGED)
+    outside = r"\]\((CONTRIBUTING\.md|LICENSE)\)"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (STAGED / "index.md").write_text(
+        re.sub(outside, "](changelog.md)", readme).replace("](docs/", "]("), encoding="utf-8"
+    )
+    shutil.copy(ROOT / "CHANGELOG.md", STAGED / "changelog.md")
+    reference = STAGED / "reference"
+    reference.mkdir()
+    (reference / "commands.md").write_text("\n".join(_commands()), encoding="utf-8")
+    (reference / "options.md").write_text("\n".join(_options()), encoding="utf-8")
+    (reference / "schemas.md").write_text("\n".join(_schemas()), encoding="utf-8")
+    (reference / "python.md").write_text("\n".join(_python()), encoding="utf-8")
+
+
+def _commands() -> Iterator[str]:
+    """The help page of every command."""
+    yield "# Commands\n"
+
+    def walk(words: str, command: click.Command) -> Iterator[str]:
+        context = click.Context(command, info_name=words)
+        yield f"## {words}\n\n```text\n{command.get_help(context)}\n```\n"
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                if inner is not None:
+                    yield from walk(f"{words} {name}", inner)
+
+    for name, (module, _) in sorted(COMMANDS.items()):
+        yield from walk(f"proctor {name}", importlib.import_module(module).command)
+
+
+def _options() -> Iterator[str]:
+    """Every option of a request: on the command line, in Python, in sweeps, in config.json."""
+    for title, record in (("Options of a run", RunRequest), ("Options of an evaluation", EvaluateRequest)):
+        yield f"# {title}\n\n| name | on the command line | meaning |\n|---|---|---|"
+        for name, field in option_fields(record).items():
+            text = field.option.help.replace("|", "\\|").replace("<", "&lt;")
+            flags = ", ".join(f"`{flag}`" for flag in field.flags)
+            yield f"| `{name}` | {flags} | {text} |"
+        yield ""
+
+
+def _schemas() -> Iterator[str]:
+    """The records that have a JSON Schema."""
+    yield "# JSON Schemas\n\n`proctor schema NAME` prints one.\n\n| name | what it is |\n|---|---|"
+    for name, record in RECORDS.items():
+        kinds = record if isinstance(record, tuple) else (record,)
+        text = " ".join((kinds[0].__doc__ or "").partition("\n\n")[0].split()).replace("|", "\\|")
+        yield f"| `{name}` | {text} |"
+
+
+def _python() -> Iterator[str]:
+    """What `import proctor` offers."""
+    import inspect
+
+    import proctor
+
+    yield "# Python\n"
+    for name in proctor.__all__:
+        found = getattr(proctor, name)
+        try:
+            shown = f"{name}{inspect.signature(found)}" if callable(found) and not isinstance(found, type) else name
+        except ValueError:
+            shown = name
+        text = inspect.getdoc(found) or ""
+        yield f"## {name}\n\n```text\n{shown}\n\n{text}\n```\n"
+
+
+if __name__ == "__main__":
+    stage()
+    program = Path(sys.executable).with_name("zensical")
+    command = [program, "build", "--clean", "--strict", "--config-file", ROOT / "mkdocs.yml"]
+    sys.exit(subprocess.run(command, check=False).returncode)

@@ -1,0 +1,220 @@
+"""``proctor runs``: all runs of all benchmarks; what they are called, and which of them are kept."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from proctor.cli.common import DefaultGroup, completes, results_option
+
+if TYPE_CHECKING:
+    from proctor.report.run_list import RunListRow
+    from proctor.results import RunStore, SweepStore
+
+_SORTS = ("age", "run", "state", "agent", "model", "rate", "cost", "time")
+_STATES = ("running", "finished", "stopped", "unreadable")
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+@click.group(cls=DefaultGroup)
+def command() -> None:
+    """All runs: list, rename, tag, annotate, archive and delete them.
+
+    `proctor runs` alone lists them. RUN is a folder, benchmark/run-id, a run-id, a name, or a sweep's label; where a
+    whole sweep can be meant, also that.
+    """
+
+
+@command.command("list", short_help="All runs of all benchmarks, the newest first.")
+@click.argument("benchmark", required=False, metavar="[BENCH]", shell_complete=completes("stored_benchmarks"))
+@click.option("--state", type=click.Choice(_STATES), help="Only runs in this state.")
+@click.option("--agent", metavar="NAME", shell_complete=completes("agents"), help="Only runs of this agent.")
+@click.option("--model", metavar="TEXT", help="Only runs whose model contains TEXT.")
+@click.option("--sweep", metavar="SWEEP", help="Only runs of this sweep.")
+@click.option("--tag", "tags", multiple=True, metavar="NAME[=VALUE]", help="Only runs with this tag; may be repeated.")
+@click.option(
+    "--search", "text", default="", metavar="TEXT", help="Only runs with these words in what is known of them."
+)
+@click.option("--archived", is_flag=True, help="Archived runs too.")
+@click.option("--sort", "by", type=click.Choice(_SORTS), default="age", show_default=True, help="The order.")
+@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N of them.")
+@results_option
+@_json_option
+def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen: Any) -> None:
+    """List runs: state, agent, model, rate with its 95 % interval, cost, and age."""
+    from proctor.cli.output import log, print_json  # noqa: PLC0415 - help pages need none of it
+    from proctor.core.formatting import money, plural  # noqa: PLC0415
+    from proctor.report.run_list import RunFilter, RunList, list_runs_below, sort_runs, total_cost  # noqa: PLC0415
+    from proctor.results.run_names import no_runs_of  # noqa: PLC0415
+    from proctor.results.store import results_root  # noqa: PLC0415
+
+    root = results_root()
+    known = list_runs_below(root)
+    wanted = RunFilter(**chosen)
+    if wanted.benchmark is not None and all(row.benchmark != wanted.benchmark for row in known):
+        raise no_runs_of(wanted.benchmark)
+    found = sort_runs(filter(wanted.accepts, known), by, reverse=reverse)
+    shown = found[:limit]
+    if as_json:
+        print_json(RunList(results=str(root), runs=tuple(shown)))
+        return
+    if shown:
+        _print_rows(shown)
+    hidden = sum(row.archived for row in known) if not wanted.archived else 0
+    archived = f"; {hidden} archived (--archived)" if hidden else ""
+    cut = f", {len(shown)} shown" if len(shown) < len(found) else ""
+    log(f"{plural(len(found), 'run')}{cut}, {money(total_cost(found))}, in {root}{archived}")
+
+
+def _print_rows(rows: "list[RunListRow]") -> None:
+    from datetime import UTC, datetime  # noqa: PLC0415 - help pages need none of it
+
+    from proctor.cli.output import log, print_table  # noqa: PLC0415
+    from proctor.core.formatting import NO_VALUE, age, money, percent, percent_interval  # noqa: PLC0415
+    from proctor.results.run_names import run_title  # noqa: PLC0415
+
+    now = datetime.now(UTC)
+    tagged, noted = any(row.tags for row in rows), any(row.note for row in rows)
+    headings = ["RUN", "STATE", "AGENT", "MODEL", "RESOLVED", "RATE", "95 % INTERVAL", "COST", "AGE"]
+    cells = [
+        [
+            run_title(row.run, row.name or row.label or ""),
+            _state(row),
+            row.agent or NO_VALUE,
+            row.model or NO_VALUE,
+            f"{row.resolved}/{row.counted}",
+            percent(row.rate),
+            percent_interval(row.low, row.high),
+            money(row.cost_usd) if row.counted or row.cost_usd else NO_VALUE,
+            age(row.age_seconds(now)),
+            *([" ".join(f"{name}={value}" for name, value in row.tags.items())] if tagged else []),
+            *([row.note or ""] if noted else []),
+        ]
+        for row in rows
+    ]
+    print_table([*headings, *(["TAGS"] if tagged else []), *(["NOTE"] if noted else [])], cells)
+    for row in rows:
+        if row.problem:
+            log(f"{row.run} cannot be read: {row.problem}")
+
+
+def _state(row: "RunListRow") -> str:
+    state = f"{row.state} {row.done}/{row.trials}" if row.state in {"running", "stopped"} else row.state
+    return ", ".join([state, *(["imported"] if row.origin else []), *(["archived"] if row.archived else [])])
+
+
+@command.command(short_help="Give a run a name.")
+@click.argument("run", shell_complete=completes("runs"))
+@click.argument("name", required=False)
+@click.option("--clear", is_flag=True, help="Take its name away.")
+@results_option
+def rename(run: str, name: str | None, *, clear: bool) -> None:
+    """Give RUN the name NAME, which commands then take where they take its id."""
+    from proctor.core.errors import UsageError  # noqa: PLC0415 - help pages need none of it
+    from proctor.results import find_run  # noqa: PLC0415
+    from proctor.results.run_edits import rename_run  # noqa: PLC0415
+
+    if (name is None) is not clear:
+        raise UsageError("rename needs a name, or --clear", fix="give one of them")
+    store = find_run(run)
+    rename_run(store, name)
+    click.echo(f"{store.name}: {name or 'no name'}")
+
+
+@command.command(short_help="Tag a run.")
+@click.argument("run", shell_complete=completes("runs"))
+@click.argument("tags", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--remove", "removed", multiple=True, metavar="NAME", help="Remove this tag; may be repeated.")
+@results_option
+def tag(run: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
+    """Add tags to RUN, or remove some; without either, print those that it has."""
+    from proctor.results import find_run  # noqa: PLC0415 - help pages need none of it
+    from proctor.results.run_edits import tag_run  # noqa: PLC0415
+
+    store = find_run(run)
+    config = tag_run(store, tags, removed) if tags or removed else store.config()
+    click.echo(f"{store.name}: {' '.join(f'{name}={value}' for name, value in config.run_tags.items()) or 'no tags'}")
+
+
+@command.command(short_help="Write a note about a run.")
+@click.argument("run", shell_complete=completes("runs"))
+@click.argument("text", required=False)
+@click.option("--clear", is_flag=True, help="Remove the note.")
+@results_option
+def note(run: str, text: str | None, *, clear: bool) -> None:
+    """Keep the note TEXT with RUN; without TEXT, print the note that it has."""
+    from proctor.core.errors import UsageError  # noqa: PLC0415 - help pages need none of it
+    from proctor.core.formatting import visible  # noqa: PLC0415
+    from proctor.results import find_run  # noqa: PLC0415
+
+    if clear and text is not None:
+        raise UsageError("a note and --clear are both given", fix="give one of them")
+    store = find_run(run)
+    config = store.update_config(note=text or None) if clear or text is not None else store.config()
+    click.echo(visible(f"{store.name}: {config.note or 'no note'}"))
+
+
+@command.command(short_help="Leave runs out of lists.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completes("runs"))
+@click.option("--undo", is_flag=True, help="List them again.")
+@results_option
+def archive(runs: tuple[str, ...], *, undo: bool) -> None:
+    """Leave runs, or the runs of a sweep, out of lists and reports. Whoever names one can still use it."""
+    for name in runs:
+        for store in _named(name)[0]:
+            store.update_config(archived=not undo)
+            click.echo(f"{store.name} is {'listed again' if undo else 'archived'}")
+
+
+@command.command(short_help="Delete runs from the disk.")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completes("runs"))
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@results_option
+def delete(runs: tuple[str, ...], *, yes: bool) -> int:
+    """Delete runs, or a sweep with all of its runs: results, logs, recordings. What they cost is said first.
+
+    On a terminal you are asked; elsewhere --yes is needed. A run that is running is not deleted.
+    """
+    import sys  # noqa: PLC0415 - help pages need none of it
+
+    from proctor.cli.output import log  # noqa: PLC0415
+    from proctor.core.errors import UsageError  # noqa: PLC0415
+    from proctor.results.run_edits import delete_runs  # noqa: PLC0415
+
+    found = [_named(name) for name in runs]
+    stores = [store for some, _ in found for store in some]
+    for line in _describe(stores):
+        log(line)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody can be asked here whether to delete this", fix="give --yes")
+        if not click.confirm(f"Delete {len(stores)} run{'s' if len(stores) > 1 else ''} for good?", err=True):
+            log("nothing is deleted")
+            return 0
+    for some, sweep in found:
+        delete_runs(some, sweep)
+        for store in some:
+            click.echo(f"deleted {store.name}")
+    return 0
+
+
+def _named(name: str) -> "tuple[list[RunStore], SweepStore | None]":
+    """The runs of a sweep, or one run."""
+    from proctor.results import find_run, find_sweep  # noqa: PLC0415 - help pages need none of it
+
+    sweep = find_sweep(name)
+    return ([store for _, store in sweep.runs()], sweep) if sweep is not None else ([find_run(name)], None)
+
+
+def _describe(stores: "list[RunStore]") -> list[str]:
+    """What would be lost, and what it cost."""
+    from proctor.core.formatting import money, plural  # noqa: PLC0415 - help pages need none of it
+    from proctor.report.run_index import RunIndex  # noqa: PLC0415
+
+    lines = []
+    for store in stores:
+        entry = RunIndex(store.folder.parent.parent, [store]).entries()[0]
+        counts = entry.counts
+        what = f"{plural(counts.done, 'result')}, which cost {money(counts.cost_usd)}" if counts else entry.problem
+        lines.append(f"{entry.title}: {what}")
+    return lines

@@ -1,0 +1,57 @@
+"""Folders made from the templates that ship with the package: every ``{{word}}`` in names and texts is filled in."""
+
+import importlib.resources
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from proctor.core.errors import UsageError
+
+_SUFFIX: Final = ".in"  # so that no tool takes a template for a program
+_WORD: Final = re.compile(r"\{\{(\w+)\}\}")
+
+
+def write_template(kind: str, target: Path, words: Mapping[str, str]) -> list[Path]:
+    """Make the files of a template below a folder; the files.
+
+    Raises:
+        UsageError: one of them is there already, or cannot be written.
+    """
+    files = {target / _filled(path, words): _filled(text, words) for path, text in _template(kind)}
+    taken = next((file for file in files if file.exists()), None)
+    if taken is not None:
+        raise UsageError("this is there already, and is not overwritten", where=taken, fix="choose another folder")
+    try:
+        for file, text in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                file.chmod(0o755)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
+    return list(files)
+
+
+def _template(kind: str) -> Iterator[tuple[str, str]]:
+    root = importlib.resources.files("proctor") / "templates" / kind
+
+    def walk(folder: Any, path: str) -> Iterator[tuple[str, str]]:
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield from walk(entry, f"{path}{entry.name}/")
+            elif entry.name.endswith(_SUFFIX):
+                yield f"{path}{entry.name.removesuffix(_SUFFIX)}", entry.read_text(encoding="utf-8")
+
+    return walk(root, "")
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda found: words[found[1]] if found[1] in words else found[0], text)
+
+
+def folder_name(target: Path) -> str:
+    """A name for what is made in a folder, from the folder's own."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(os.path.abspath(target)).name).strip("-._")  # noqa: PTH100 - of links, too
+    return name or "mine"
