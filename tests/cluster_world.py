@@ -166,8 +166,12 @@ class ClusterWorld:
             (node.folder / name).mkdir(parents=True, exist_ok=True)
         shutil.rmtree(node.folder / "tmp", ignore_errors=True)
         (node.folder / "tmp").mkdir()
+        if in_tmp := REPOSITORY.is_relative_to("/tmp"):
+            (node.folder / "tmp" / REPOSITORY.relative_to("/tmp")).mkdir(parents=True)
+        # A checkout among the temporary files is seen by every node.
+        kept = f"mount --rbind {REPOSITORY} {node.folder}/tmp/{REPOSITORY.relative_to('/tmp')} && " if in_tmp else ""
         setup = (
-            f"mount --bind {node.folder}/tmp /tmp && mount -t tmpfs -o size=512m tmpfs /dev/shm"
+            f"{kept}mount --rbind {node.folder}/tmp /tmp && mount -t tmpfs -o size=512m tmpfs /dev/shm"
             f" && hostname {node.name} && ip link set lo up && echo ready && exec sleep infinity"
         )
         node.first = subprocess.Popen(
