@@ -302,3 +302,20 @@ async def test_mounts_are_shown_and_only_writable_ones_can_be_written(sealed: En
     assert result.exit_code != 0
     assert (tmp_path / "open" / "new").read_text() == "x\n"
     assert not (tmp_path / "fixed" / "new").exists()
+
+
+async def test_files_that_change_all_the_time_are_copied_every_time(environments: Environments, tmp_path: Path) -> None:
+    environment = await environments.start()
+    script = """
+import os
+open("changing", "w").close()
+if os.fork() == 0:
+    os.setsid()
+    while True:
+        for size in (0, 1 << 22):
+            os.truncate("changing", size)
+"""
+    assert (await environment.exec(["python3", "-c", script])).exit_code == 0
+    for number in range(15):
+        await environment.get(environment.workdir, tmp_path / f"out{number}")
+        assert (tmp_path / f"out{number}" / "changing").exists()

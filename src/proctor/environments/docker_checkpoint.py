@@ -4,6 +4,7 @@ A copy has processes of its own, which those of the first container cannot see. 
 reached over the shared network, and at their unix sockets, which are shown at the same paths.
 """
 
+import asyncio
 import base64
 import json
 import posixpath
@@ -29,6 +30,8 @@ _LIVE_DIRS_BELOW: Final = ("/var/log", "/var/spool", "/var/www")
 _LISTENS: Final = 0x10000
 _MAX_SOCKETS: Final = 50
 _MAX_DIRS: Final = 50
+_PAUSE_TRIES: Final = 40
+_PAUSE_AGAIN_SECONDS: Final = 0.05
 # The engine's bits for the kinds of files.
 _IS_DIR: Final = 1 << 31
 _IS_LINK: Final = 1 << 27
@@ -55,7 +58,7 @@ class DockerCheckpoint:
         with engine_errors("copy a container"):
             sockets = await _socket_paths(self._container)
             # While nothing runs there, a path cannot become a link to somewhere else behind our back.
-            async with _paused(self._container):
+            async with paused(self._container):
                 mounts = await self._mounts(sockets, live_files=live_files)
                 config = _without_own_network(self._config, self._image, f"container:{self._container.id}", mounts)
                 return await self._start(config, with_workspace=False)
@@ -118,16 +121,31 @@ def _without_own_network(
 
 
 @asynccontextmanager
-async def _paused(container: DockerContainer) -> AsyncIterator[None]:
-    try:
-        await container.pause()
-    except DockerError as error:
-        raise InfrastructureError(f"the container cannot be stopped for a moment: {error.message}") from error
+async def paused(container: DockerContainer) -> AsyncIterator[None]:
+    """Have nothing run in a container for the length of the block.
+
+    Raises:
+        InfrastructureError: it cannot be paused, or nothing runs in it.
+    """
+    await _pause(container)
     try:
         yield
     finally:
         with suppress(DockerError):  # it was ended meanwhile
-            await container.unpause()
+            await asyncio.shield(container.unpause())
+
+
+async def _pause(container: DockerContainer) -> None:
+    for left in reversed(range(_PAUSE_TRIES)):
+        try:
+            await container.pause()
+        except DockerError as error:
+            # Of a pause that is over the engine hears once more from its runtime, for a moment too late.
+            if left == 0 or "already paused" not in error.message:
+                raise InfrastructureError(f"the container cannot be stopped for a moment: {error.message}") from error
+            await asyncio.sleep(_PAUSE_AGAIN_SECONDS)
+        else:
+            return
 
 
 async def _socket_paths(container: DockerContainer) -> list[str]:

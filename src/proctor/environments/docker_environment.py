@@ -4,7 +4,7 @@ import asyncio
 import posixpath
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -19,7 +19,7 @@ from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.cgroups import limit_events, process_cgroups
-from proctor.environments.docker_checkpoint import DockerCheckpoint, commit
+from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
@@ -64,7 +64,7 @@ class DockerEnvironment(BaseEnvironment):
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
-        self._freezing = asyncio.Lock()
+        self._pausing = asyncio.Lock()
         self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
 
@@ -166,11 +166,13 @@ class DockerEnvironment(BaseEnvironment):
         self._require_not_stopped()
         try:
             await self._get(inside, path, target, max_bytes)
-        except InfrastructureError:
+        except InfrastructureError as error:
             # The engine does not cope with files that change while it reads them.
-            async with self._frozen() as frozen:
-                if not frozen:
-                    raise
+            async with self._pausing, AsyncExitStack() as stack:
+                try:
+                    await stack.enter_async_context(paused(self._container))
+                except InfrastructureError:
+                    raise error from None
                 await self._get(inside, path, target, max_bytes)
 
     async def _get(self, inside: str, path: str, target: Path, max_bytes: int) -> None:
@@ -217,21 +219,6 @@ class DockerEnvironment(BaseEnvironment):
             )
 
         return DockerCheckpoint(self._container, self._config, image, start)
-
-    @asynccontextmanager
-    async def _frozen(self) -> AsyncIterator[bool]:
-        """Have nothing run in the container for the length of the block; False: nothing does, or it cannot be."""
-        async with self._freezing:
-            try:
-                await self._container.pause()
-            except DockerError:
-                yield False
-                return
-            try:
-                yield True
-            finally:
-                with suppress(DockerError):  # it has been removed meanwhile
-                    await asyncio.shield(self._container.unpause())
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""
