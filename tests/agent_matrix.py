@@ -43,7 +43,7 @@ _FAULTS: dict[str, tuple[Step, tuple[tuple[str, str], ...]]] = {
     "cut": ({"text": "Half of it", "cut": 2, "piece": 2, "repeat": "forever"}, (("error", "provider_error"),)),
     "malformed": (
         {"text": "Half of it", "malformed": 1, "piece": 2, "repeat": "forever"},
-        (("error", "provider_error"), ("unresolved", "empty"), ("unresolved", "agent_crashed")),
+        (("error", "provider_error"), ("unresolved", "empty")),
     ),
 }
 _RUN_SECONDS = 1500.0

@@ -13,6 +13,7 @@ from proctor.core.result import Tokens
 from proctor.gateway import GatewayFailure, ProviderAuth, RetryPolicy, Secret, Upstream
 from proctor.gateway.dialects import DIALECTS
 from proctor.gateway.dialects.base import ScriptedMessage
+from proctor.gateway.events import ExchangeFinished
 from proctor.gateway.upstream import _retry_after_seconds
 from waiting import eventually
 
@@ -393,6 +394,7 @@ async def test_a_malformed_event_passes_and_the_rest_is_metered(name: str) -> No
         assert (status, body) == (200, b"".join(events))
         assert here.session.usage.tokens == Tokens(input=100, output=50)
         assert here.session.usage.cut == 0
+        assert [event.malformed for event in here.events_of(ExchangeFinished)] == [1]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,12 +15,15 @@ from observations import config
 from proctor.agents.nop import Nop
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.benchmark import GradeOptions
+from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
 from proctor.core.run import Trial
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.attempt import AttemptCallbacks, AttemptRunner, AttemptSpec
+from proctor.gateway.events import ExchangeFinished
+from proctor.gateway.model_call import Role
+from proctor.runner.attempt import AttemptCallbacks, AttemptRunner, AttemptSpec, _exchange_failure
 from proctor.runner.resources import MachineResources, RunResources
 from proctor.runner.scratch import ScratchPool
 from sessions import Toys, script
@@ -138,3 +141,16 @@ async def test_the_image_of_the_run_replaces_the_one_that_a_task_builds(
     on_top.builds_on_image = True
     attempt = make_attempt(on_top, tmp_path, provider, Nop(), image="own")
     assert attempt._environment_spec(built).build == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("malformed", "gave_up", "cause"), [(1, True, Cause.PROVIDER_ERROR), (1, False, None), (0, True, None)]
+)
+def test_an_agent_that_gives_up_at_a_malformed_response_has_not_failed_itself(
+    malformed: int, gave_up: bool, cause: Cause | None
+) -> None:
+    last = ExchangeFinished(
+        conversation="main", role=Role.MAIN, model="m", status=200, seconds=1.0, malformed=malformed
+    )
+    failure = _exchange_failure(last, gave_up=gave_up)
+    assert (failure and failure[0]) == cause

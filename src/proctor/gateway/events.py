@@ -12,6 +12,7 @@ class ExchangeFinished(Record):
     Attributes:
         status: None when there was no response.
         cut: why the response broke off.
+        malformed: how many events of its stream were no JSON.
     """
 
     conversation: str
@@ -22,6 +23,7 @@ class ExchangeFinished(Record):
     tokens: Tokens = Tokens()
     cost_usd: float | None = None
     cut: str | None = None
+    malformed: int = 0
 
 
 class BudgetLimitHit(Record):

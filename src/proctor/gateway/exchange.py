@@ -149,6 +149,7 @@ class ExchangeTracker(SendObserver):
             cost_usd=self._session.meter.cost(usages),
             cut=cut is not None,
             errors=self._errors,
+            malformed=0 if self._stream is None else self._stream.events.malformed,
         )
         self._session.record(lambda recorder: self._write(recorder, outcome, cut, body))
         self._session.finish_exchange(outcome, time.perf_counter() - self._started, cut)

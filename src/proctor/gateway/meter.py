@@ -72,6 +72,7 @@ class ExchangeOutcome(Record):
         cut: the response broke off.
         usages: what it used; estimates where the provider's report is missing.
         errors: the statuses of earlier tries at the provider (0: no connection), made by the gateway.
+        malformed: how many events of its stream were no JSON.
     """
 
     conversation: str
@@ -83,6 +84,7 @@ class ExchangeOutcome(Record):
     cost_usd: float | None = 0.0
     cut: bool = False
     errors: tuple[int, ...] = ()
+    malformed: int = 0
 
 
 class ConversationUsage(Record):

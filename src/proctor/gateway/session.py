@@ -329,6 +329,7 @@ class GatewaySession:
                 tokens=sum((usage.tokens for usage in outcome.usages), Tokens()),
                 cost_usd=outcome.cost_usd,
                 cut=cut,
+                malformed=outcome.malformed,
             )
         )
         # Notifies the runner at once when this response has used up a budget. What is replayed uses nothing, and a

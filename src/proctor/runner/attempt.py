@@ -18,6 +18,7 @@ from proctor.core.causes import CONSEQUENCES, Cause
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
+from proctor.core.formatting import plural
 from proctor.core.record import to_json
 from proctor.core.request import Mode
 from proctor.core.result import AgentMetrics, AlteredRequests, WebUse
@@ -323,7 +324,8 @@ class AttemptRunner:
         if outcome is None:
             return Cause.AGENT_CRASHED, "it left no outcome"
         if self._ends_by_gateway and outcome.cause in {None, Cause.AGENT_CRASHED}:
-            return _exchange_failure(self._last_exchange) or (outcome.cause, outcome.detail)
+            failure = _exchange_failure(self._last_exchange, gave_up=outcome.cause is not None)
+            return failure or (outcome.cause, outcome.detail)
         return outcome.cause, outcome.detail
 
     def _record(self, cause: Cause | None, detail: str, started_at: str, seconds: float) -> AttemptRecord:
@@ -387,10 +389,17 @@ class AttemptRunner:
         return f"{self._resources.config.run_id}/{self._task.id}/{self._spec.trial.number}"
 
 
-def _exchange_failure(last: ExchangeFinished | None) -> tuple[Cause, str] | None:
-    """Why an agent ended whose last request to the model failed; None when it did not."""
-    if last is None or (last.status == _HTTP_OK and last.cut is None):
+def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[Cause, str] | None:
+    """Why an agent ended whose last request to the model failed; None when it did not.
+
+    A response with events that are no JSON has failed if the agent gave up at it: others ignore them.
+    """
+    if last is None:
         return None
+    if last.status == _HTTP_OK and last.cut is None:
+        if not (gave_up and last.malformed):
+            return None
+        return Cause.PROVIDER_ERROR, f"the last response was malformed: {plural(last.malformed, 'event')} of it no JSON"
     if last.status == _HTTP_OK or last.status is None:
         return Cause.PROVIDER_ERROR, f"the last response broke off: {last.cut or 'there was none'}"
     cause = _STATUS_CAUSES.get(last.status)

@@ -78,6 +78,13 @@ class ScriptedMessage(Record):
     tokens: Tokens = Tokens()
 
 
+class _JsonObject(msgspec.Struct):
+    """Any object, of which nothing is kept."""
+
+
+_OBJECT: Final = msgspec.json.Decoder(_JsonObject)
+
+
 class EventReader(ABC):
     """Reads the events of one streamed response.
 
@@ -85,17 +92,31 @@ class EventReader(ABC):
         finished: the event has arrived with which such a stream ends.
         may_end: the stream is whole if it ends here.
         error: the error with which the provider ended the stream.
+        malformed: how many of its events were no JSON.
     """
 
     def __init__(self, usage: UsageAccumulator) -> None:
         self.finished = False
         self.may_end = False
         self.error: str | None = None
+        self.malformed = 0
         self._usage = usage
 
     @abstractmethod
     def read(self, payload: bytes) -> None:
         """Read the data of one event; what cannot be read is counted as text."""
+
+    def count_unreadable(self, payload: bytes) -> None:
+        """Count an event that cannot be read as text; one of an unknown form is not malformed."""
+        self._usage.add_delivered(len(payload))
+        self.check_syntax(payload)
+
+    def check_syntax(self, payload: bytes) -> None:
+        """Count an event that is no JSON object, without making anything of what is in it."""
+        try:
+            _OBJECT.decode(payload)
+        except DECODE_ERRORS:
+            self.malformed += 1
 
 
 class ClientFilter(ABC):

@@ -85,7 +85,7 @@ class ChatEventReader(EventReader):
         try:
             chunk = _CHUNK.decode(payload)
         except DECODE_ERRORS:
-            self._usage.add_delivered(len(payload))
+            self.count_unreadable(payload)
             return
         if chunk.error:
             self.error = error_text(chunk.error, "code", "type")

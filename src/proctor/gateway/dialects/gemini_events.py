@@ -72,7 +72,7 @@ class GeminiEventReader(EventReader):
         try:
             chunk = _CHUNK.decode(payload)
         except DECODE_ERRORS:
-            self._usage.add_delivered(len(payload))
+            self.count_unreadable(payload)
             return
         self.read_chunk(chunk)
 

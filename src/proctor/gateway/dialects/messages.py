@@ -294,11 +294,13 @@ class _MessagesEventReader(EventReader):
     def read(self, payload: bytes) -> None:
         if not (_EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload):
             self._count_delta(payload)
+            self.check_syntax(payload)
             return
         try:
             event = _EVENT.decode(payload)
         except DECODE_ERRORS:
             self._count_delta(payload)
+            self.check_syntax(payload)
             return
         match event.type:
             case "message_start" if event.message is not None:

@@ -92,7 +92,8 @@ class ResponsesEventReader(EventReader):
         try:
             event = _EVENT.decode(payload)
         except DECODE_ERRORS:
-            self._usage.add_delivered(0 if payload == b"[DONE]" else len(payload))
+            if payload != b"[DONE]":
+                self.count_unreadable(payload)
             return
         kind = event.type if isinstance(event.type, str) else ""
         if kind in TEXT_DELTAS and isinstance(event.delta, str):
