@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
@@ -180,3 +181,21 @@ def is_sandbox(home: Path) -> bool:
     return is_directory(home) and (
         read_regular_file(home, MANIFEST) is not None or read_regular_file(home, MARKER) == _MARK
     )
+
+
+class Occupant(StrEnum):
+    """What is at the place of a sandbox."""
+
+    NOTHING = "nothing"
+    SANDBOX = "a sandbox"
+    SYMLINK = "a symlink"
+    OTHER = "something else"
+
+
+def occupant_of(home: Path) -> Occupant:
+    """What is there; to be asked once, since it may change between two questions."""
+    if is_sandbox(home):
+        return Occupant.SANDBOX
+    if not os.path.lexists(home):
+        return Occupant.NOTHING
+    return Occupant.SYMLINK if home.is_symlink() else Occupant.OTHER

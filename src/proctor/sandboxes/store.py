@@ -17,7 +17,15 @@ from proctor.sandboxes.credentials import Credentials, link_credentials
 from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root, is_name
 from proctor.sandboxes.preset import DEFAULT_PRESET, Preset, load_preset, user_presets
 from proctor.sandboxes.processes import SandboxProcess
-from proctor.sandboxes.sandbox import Sandbox, SandboxRow, build_sandbox, is_sandbox, read_sandbox
+from proctor.sandboxes.sandbox import (
+    Occupant,
+    Sandbox,
+    SandboxRow,
+    build_sandbox,
+    is_sandbox,
+    occupant_of,
+    read_sandbox,
+)
 from proctor.sandboxes.staging import StagingArea, remove_socket_links
 from proctor.sandboxes.stop import DEFAULT_TIMEOUTS, StopTimeouts, stop_everything
 from proctor.sandboxes.trees import check_no_mounts
@@ -219,20 +227,25 @@ class Sandboxes:
             yield
 
     def _check_free(self, name: str) -> None:
-        home = self._staging.home(name)
-        if is_sandbox(home):
-            raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
-        if os.path.lexists(home):
-            raise UsageError(f"the name {name} is taken: this is something else", where=home, fix="choose another name")
+        match self._read_consistently(name, occupant_of):
+            case Occupant.NOTHING:
+                return
+            case Occupant.SANDBOX:
+                raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
+            case Occupant.SYMLINK | Occupant.OTHER:
+                home = self._staging.home(name)
+                sentence = f"the name {name} is taken: this is something else"
+                raise UsageError(sentence, where=home, fix="choose another name")
 
     def _check_exists(self, name: str) -> None:
-        if self._read_consistently(name, is_sandbox):
-            return
-        home = self._staging.home(name)
-        if not os.path.lexists(home):
-            raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
-        what = "a symlink" if home.is_symlink() else "something else"
-        raise UsageError(f"this is {what}, not a sandbox", where=home, fix="it was left alone")
+        match self._read_consistently(name, occupant_of):
+            case Occupant.SANDBOX:
+                return
+            case Occupant.NOTHING:
+                raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
+            case Occupant.SYMLINK | Occupant.OTHER as found:
+                home = self._staging.home(name)
+                raise UsageError(f"this is {found}, not a sandbox", where=home, fix="it was left alone")
 
     def _current_path(self, name: str) -> Path:
         """Where a sandbox is to be read: in the instant of being replaced, its new tree is not yet at its place."""
@@ -286,12 +299,13 @@ def _natural_order(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdigit() else -1, part) for part in re.split(r"(\d+)", name)]
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    """What tells a tree from another that came to its place, with its number used again: a move has a time."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 def _preset_argument(preset: str | Path) -> str:

@@ -54,6 +54,7 @@ class Agent:
         self._error = ""
         self._since = self._started = time.monotonic()
         self._tools = 0
+        self._unsubmitted = False
         self._changed = threading.Condition(threading.RLock())
         (h2 / "logs").mkdir(exist_ok=True)
 
@@ -168,7 +169,10 @@ class Agent:
                 self._changed.wait_for(lambda: (self._state, self._sub_state) == ("idle", ""))
             message |= {"status": "delivered", "delivered_at": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"}
         self.type_in(text)
-        if self.scenario.swallow and text:
+        if not text and not self._unsubmitted:
+            return  # Enter alone, and nothing stands there
+        self._unsubmitted = bool(self.scenario.swallow and text)
+        if self._unsubmitted:
             return
         if self.metadata["harness_type"] == "claude_code" and not self.scenario.claude:
             self._take_turn()
