@@ -1,6 +1,7 @@
 """The verifier, run where the agent worked, after every process of the agent's that could interfere has ended."""
 
 import asyncio
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,8 +120,8 @@ async def _quarantine_and_verify(
         policy=policy,
         markers=GraderMarkers() if is_copy else GraderMarkers(strings=(LOGS,), directories=(environment.workdir,)),
         is_copy=is_copy,
-        guard_settings=state is not CopyState.KNOWN,
-        inspect=state is not CopyState.KNOWN,
+        is_known=state is CopyState.KNOWN,
+        guard_settings=True,
         task_text=setup.task.instruction,
         checkpoint=setup.checkpoint,
         grace=setup.grace,
@@ -142,12 +143,9 @@ async def _run_verifier(
     files: Mapping[str, bytes],
 ) -> TerminalBenchEvidence:
     task = setup.task
-    await environment.put(task.path / "tests", TESTS)
-    for name, content in files.items():
-        await environment.put(content, f"{TESTS}/{name}", mode=0o755 if name.endswith(".sh") else 0o644)
-    await environment.exec(
-        ["chmod", "+x", f"{TESTS}/test.sh"], variables={"PATH": quarantine_result.search_path}, cwd="/"
-    )
+    with tempfile.TemporaryDirectory(prefix="proctor-tests-") as scratch:
+        await asyncio.to_thread(_lay_out_tests, task.path / "tests", files, Path(scratch))
+        await environment.put(Path(scratch), TESTS)
     ran = await run_in_fresh_shell(
         environment,
         quarantine_result,
@@ -171,6 +169,16 @@ async def _run_verifier(
         environment=environment.digest,
         statuses=read_statuses(logs, ran.stdout),
     )
+
+
+def _lay_out_tests(tests: Path, files: Mapping[str, bytes], target: Path) -> None:
+    """The files of a verifier, with these in place of its own. What starts it can be started."""
+    shutil.copytree(tests, target, symlinks=True, dirs_exist_ok=True)
+    for name, content in files.items():
+        (target / name).unlink(missing_ok=True)
+        (target / name).write_bytes(content)
+    for script in {"test.sh", *(name for name in files if name.endswith(".sh"))}:
+        (target / script).chmod(0o755)
 
 
 def _own_caches(folder: str) -> dict[str, str]:

@@ -99,6 +99,7 @@ async def quarantine(
     policy: LeftoverPolicy,
     markers: GraderMarkers = GraderMarkers(),  # noqa: B008 - a frozen record
     is_copy: bool = False,
+    is_known: bool = False,
     guard_settings: bool = False,
     task_text: str = "",
     checkpoint: Checkpoint | None = None,
@@ -115,12 +116,13 @@ async def quarantine(
         policy: what becomes of processes.
         markers: to look for.
         is_copy: a copy, in which nothing of the agent's runs.
+        is_known: it has the files of another copy, on which nothing was to be set aside.
         guard_settings: set aside what the agent has changed of the settings of the grader's programs, and of what its
             Python runs on; the snapshot has them.
         task_text: what the agent was told; settings that it names stay.
         checkpoint: knows the image that the environment was made from.
         ask_archive: compare programs of packages that were installed with those packages in their archive.
-        inspect: look for programs that are not what they were; another copy of the same files need not be looked at.
+        inspect: look for programs that are not what they were.
         grace: the time that processes have to become services, where the policy kills those that are none.
 
     Raises:
@@ -130,8 +132,10 @@ async def quarantine(
     snapshot = load_snapshot(folder)
     inside = f"/run/proctor-{secrets.token_hex(8)}"
     path = f"{inside}/bin:{snapshot.path}"
-    findings = await _restore_shells(environment, snapshot, folder)
+    findings = [] if is_known else await _restore_shells(environment, snapshot, folder)
     await environment.put(_tool_kit(snapshot, folder), inside)
+    if is_known:
+        return QuarantinedEnvironment(grader_dir=inside, search_path=path)
     processes = _ProcessOutcome() if is_copy else await _end_processes(environment, snapshot, path, policy, grace)
     if not is_copy:
         # What was just killed could have undone it until now.
