@@ -88,6 +88,10 @@ def until(happens: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+# A step of a turn that ends when the test has seen enough: on a busy machine, no number of seconds is enough.
+WAIT = "until [ -e {} ]; do sleep 0.02; done"
+
+
 @pytest.fixture
 def h2(tmp_path: Path) -> Iterator[H2]:
     # Sockets are reached through a link below it, and a socket's path must be short.
@@ -175,8 +179,10 @@ def test_a_false_idle_after_a_compaction(h2: H2) -> None:
             {"hook": "UserPromptSubmit"},
             {"hook": "PreCompact"},
             {"hook": "SessionStart", "payload": {"source": "compact"}},
-            {"after": 0.6, "hook": "PreToolUse", "payload": {"tool_name": "Bash"}},
-            {"after": 0.3, "hook": "Stop"},
+            {"run": WAIT.format("first")},
+            {"hook": "PreToolUse", "payload": {"tool_name": "Bash"}},
+            {"run": WAIT.format("second")},
+            {"hook": "Stop"},
         ]
     )
     h2("run", "worker", "--detach")
@@ -184,7 +190,9 @@ def test_a_false_idle_after_a_compaction(h2: H2) -> None:
     h2("send", "worker", "go")
     until(lambda: h2.events("worker").count("state_change") >= 4)
     assert h2.status("worker")["state"] == "idle"
+    (h2.cwd / "first").touch()
     until(lambda: h2.status("worker").get("sub_state") == "tool_use")
+    (h2.cwd / "second").touch()
     h2.wait_for("worker", "idle")
 
 
@@ -212,16 +220,20 @@ def test_a_generic_agent_reads_its_messages_as_lines(h2: H2) -> None:
     )
     h2("run", "g", "--role", "stub", "--detach")
     h2("send", "g", "hello", "there")
-    until((h2.cwd / "seen").exists)
-    assert (h2.cwd / "seen").read_text() == "[h2 message from: bench] hello there\n"
-    h2.wait_for("g", "active")
+    seen = h2.cwd / "seen"
+    until(lambda: seen.exists() and seen.read_text() == "[h2 message from: bench] hello there\n")
+    until(lambda: "state_change" in h2.events("g"))
 
 
 def test_an_attach_shows_the_screen(h2: H2) -> None:
     h2.script(child="echo Do you trust this folder?; sleep 60", ready_seconds=None)
     h2("run", "worker", "--detach")
-    time.sleep(0.2)
     assert h2.status("worker")["state"] == "initialized"
+    until(lambda: b"trust this folder?" in screen(h2))
+
+
+def screen(h2: H2) -> bytes:
+    """What is on the terminal of the only agent, as an attach shows it."""
     with socket.socket(socket.AF_UNIX) as connection:
         link = next((h2.dir / "sockets").iterdir())
         directory = os.open(link.parent, os.O_RDONLY)
@@ -232,7 +244,7 @@ def test_an_attach_shows_the_screen(h2: H2) -> None:
         assert json.loads(stream.readline()) == {"ok": True}
         kind, length = struct.unpack(">BI", stream.read(5))
         assert kind == 0
-        assert b"trust this folder?" in stream.read(length)
+        return stream.read(length)
 
 
 def test_misbehaviour_is_chosen_by_agent(h2: H2) -> None:
