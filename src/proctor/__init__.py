@@ -217,7 +217,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for exported
     def __getattr__(name: str) -> object:
         for module, names in _MODULES.items():
             if name in names.split():
-                import importlib  # noqa: PLC0415 - as above
+                import importlib
 
                 value = globals()[name] = getattr(importlib.import_module(module), name)
                 return value

@@ -66,7 +66,7 @@ class Cline(BunAgent):
         """From CLINE_BIN, PATH, or npm's global packages."""
         return find_cline()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; no telemetry; what is appended is a rule of the user's."""
         provider, path = _PROVIDERS[self._dialect(request)]
         settings = {
@@ -90,7 +90,7 @@ class Cline(BunAgent):
         own = {"CLINE_SANDBOX": "1", "CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}
         return {**super().variables(request, url), **own}
 
-    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+    def arguments(self, request: AgentRequest) -> list[str]:
         """One prompt without questions; the environment is the fence."""
         options = self._setup.agent_options
         words = ["--json", "--auto-approve", "true"]

@@ -85,11 +85,11 @@ class Codex(ProgramAgent):
             )
         return files
 
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The placeholder for the key."""
         return {_KEY_VARIABLE: KEY_PLACEHOLDER}
 
-    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+    def arguments(self, request: AgentRequest) -> list[str]:
         """One turn without questions; the environment is the fence."""
         words = ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check"]
         words += ["--disable", "plugins", "--disable", "apps"]

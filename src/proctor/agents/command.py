@@ -96,7 +96,7 @@ class CommandAgent(Agent):
             found |= {f"{PROGRAM_VERSION_KEY} {file}": _digest(file) for file in own}
         return found
 
-    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Show the user's program in the environment, read-only."""
         if self._setup.program is None:
             return spec

@@ -82,7 +82,7 @@ class Copilot(ProgramAgent):
             raise InfrastructureError(f"{self.title} does not run: {error}", where=program.path) from error
         return {self.name: line.rstrip(".")}
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """No hooks; the appended prompt is the profile of an agent, which the program puts behind its own prompt."""
         files = {"copilot/settings.json": json.dumps({"disableAllHooks": True})}
         appended = self._setup.agent_options.append_system_prompt
@@ -107,7 +107,7 @@ class Copilot(ProgramAgent):
             _PACKAGE_VARIABLE: self.companion_path(self.find_program(), _PACKAGE),
         }
 
-    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+    def arguments(self, request: AgentRequest) -> list[str]:
         """One prompt without questions; nothing of the repository's. The environment is the fence."""
         options = self._setup.agent_options
         words = ["--output-format", "json", "--yolo", "--no-ask-user", "--no-color", "--log-level", "none"]

@@ -63,7 +63,7 @@ class Droid(BunAgent):
         """From DROID_BIN, PATH, or npm's global packages."""
         return find_droid()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the provider of the only model; no hooks, nothing from the net."""
         provider, path = _PROVIDERS[self._dialect(request)]
         model = {
@@ -93,7 +93,7 @@ class Droid(BunAgent):
         }
         return {**super().variables(request, url), **own}
 
-    def arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see ProgramAgent
+    def arguments(self, request: AgentRequest) -> list[str]:
         """One prompt without questions; the environment is the fence."""
         options = self._setup.agent_options
         words = ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe", "--model", _MODEL]

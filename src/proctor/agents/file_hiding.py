@@ -33,7 +33,7 @@ class FileHidingAgent(ProgramAgent):
     own_folder: ClassVar[str]
     prompt_option: ClassVar[str | None] = None
 
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """What is hidden."""
         hidden = {"folders": self.hidden_folders, "files": self.hidden_files, "own": self.own_folder}
         variables = {"AGENT_HIDDEN": json.dumps(hidden)}

@@ -43,7 +43,7 @@ class Gemini(NodeAgent):
         """From GEMINI_BIN, PATH, or its package."""
         return find_gemini()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """Settings: a key, nothing from the net. What is appended to the prompt is the user's memory."""
         options = self._setup.agent_options
         settings: dict[str, Any] = {

@@ -52,7 +52,7 @@ class Kimi(NodeAgent):
         """From KIMI_BIN, PATH, or npm's global packages."""
         return find_kimi()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
         if request.model is None:
             raise UsageError("Kimi Code must be told its model", fix="give --model")
@@ -82,7 +82,7 @@ class Kimi(NodeAgent):
             "KIMI_CODE_NO_AUTO_UPDATE": "1",
         }
 
-    def script_arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see NodeAgent
+    def script_arguments(self, request: AgentRequest) -> list[str]:
         """One prompt; without a terminal it asks nothing. The environment is the fence."""
         words = ["--output-format", "stream-json"]
         return [*words, "--agent", "proctor"] if self._has_profile else words

@@ -110,7 +110,7 @@ class MiniSweAgent(PythonAgent):
         missing = "mini-SWE-agent is not installed here"
         return resolve_program(self._setup.program, find_mini_swe_agent, missing=missing, fix=REMEDY)
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The prompts and the effort of the run, for the launcher."""
         options = self._setup.agent_options
         return {"mini/run.json": json.dumps([options.system_prompt, options.append_system_prompt, options.effort])}

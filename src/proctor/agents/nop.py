@@ -15,8 +15,8 @@ class Nop(Agent):
     async def solve(
         self,
         request: AgentRequest,
-        environment: Environment,  # noqa: ARG002 - it does nothing
-        on_progress: ProgressCallback,  # noqa: ARG002
+        environment: Environment,
+        on_progress: ProgressCallback,
     ) -> AgentOutcome:
         """Do nothing."""
         return write_outcome(request, not_started_outcome(None, "it did nothing, as it should"))

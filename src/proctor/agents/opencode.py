@@ -63,7 +63,7 @@ class OpenCode(BunAgent):
         """From OPENCODE_BIN, PATH, or npm's global packages."""
         return find_opencode()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""
         options = self._setup.agent_options
         name, path = _PROVIDERS[self._dialect(request)]

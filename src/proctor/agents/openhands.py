@@ -124,7 +124,7 @@ class OpenHands(PythonAgent):
         missing = "OpenHands is not installed here"
         return resolve_program(self._setup.program, find_openhands, missing=missing, fix=REMEDY)
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The options of the run, for the launcher."""
         options = self._setup.agent_options
         given = {
@@ -146,7 +146,7 @@ class OpenHands(PythonAgent):
         }
         return {**super().variables(request, url), **litellm_variables(dialect, url), **own}
 
-    def program_arguments(self, request: AgentRequest) -> list[str]:  # noqa: ARG002 - see PythonAgent
+    def program_arguments(self, request: AgentRequest) -> list[str]:
         """None: the launcher has all."""
         return []
 

@@ -48,7 +48,7 @@ class Pi(NodeAgent):
         """From PI_BIN, PATH, or its package."""
         return find_pi()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as a provider, no retries, as the gateway retries; prompts."""
         options = self._setup.agent_options
         name, path = _PROVIDERS[self._dialect(request)]

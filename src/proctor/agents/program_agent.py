@@ -181,11 +181,11 @@ class ProgramAgent(Agent):
     def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
         """A reader of the program's output."""
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - for subclasses
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The configuration: texts by their paths below the program's own folder; `url` is the gateway's."""
         return {}
 
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - for subclasses
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The variables of the program; `url` is the gateway's."""
         return {}
 
@@ -197,7 +197,7 @@ class ProgramAgent(Agent):
         except OSError as error:
             raise InfrastructureError(f"{self.title} does not run: {error}", where=program) from error
 
-    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - see Agent
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Mount the program, read-only.
 
         Raises:

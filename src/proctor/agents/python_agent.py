@@ -124,7 +124,7 @@ class PythonAgent(ProgramAgent):
         name = next(name for name in program.companions if name.startswith(f"{_HOME}/bin/"))
         return self.companion_path(program, name)
 
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """Where the interpreter's shared library is, which it may expect at a path of this machine."""
         libraries = [name for name in self.find_program().companions if name.startswith(f"{_LIBRARIES}/")]
         return {"AGENT_LIBRARIES": f"{self._target}-{_LIBRARIES}"} if libraries and not self._setup.in_place else {}

@@ -61,7 +61,7 @@ class Qwen(NodeAgent):
         """From QWEN_BIN, PATH, or npm's global packages."""
         return find_qwen()
 
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:  # noqa: ARG002 - see ProgramAgent
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """Settings: nothing from the net, nothing of the repository's."""
         settings: dict[str, Any] = {
             "general": {"enableAutoUpdate": False},

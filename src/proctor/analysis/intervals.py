@@ -35,7 +35,7 @@ def z_value(confidence: float = CONFIDENCE) -> float:
         raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
     if confidence == CONFIDENCE:
         return _Z_95
-    from statistics import NormalDist  # noqa: PLC0415 - for other confidences only
+    from statistics import NormalDist
 
     return NormalDist().inv_cdf((1 + confidence) / 2)
 

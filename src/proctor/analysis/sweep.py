@@ -91,5 +91,5 @@ def _sentence(rule: GateRule | None, chosen: Sequence[str], *, reference: str, o
         return "There is one configuration only, and nothing to compare it with."
     if not chosen:
         return f"No configuration meets the rule ({rule.text}): stay with {reference}."
-    which = " and ".join(chosen) if len(chosen) < 3 else f"{', '.join(chosen[:-1])} and {chosen[-1]}"  # noqa: PLR2004
+    which = " and ".join([", ".join(chosen[:-1]), chosen[-1]]) if chosen[1:] else chosen[0]
     return f"{which} meet{'s' if len(chosen) == 1 else ''} the rule ({rule.text}) against {reference}."

@@ -37,6 +37,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for exported
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from proctor.benchmarks import registry  # noqa: PLC0415 - on first use
+        from proctor.benchmarks import registry
 
         return getattr(registry, name)

@@ -80,7 +80,7 @@ class PatchBenchmark(Benchmark):
     def test_plan(self, task: Task) -> TestPlan:
         """How the tests of this task are run. Its labels are in the task's private part."""
 
-    def hidden_tests(self, task: Task) -> Path | None:  # noqa: ARG002 - for subclasses
+    def hidden_tests(self, task: Task) -> Path | None:
         """A directory whose files are added to the tree before the tests run; none by default."""
         return None
 

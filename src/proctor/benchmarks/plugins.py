@@ -18,7 +18,7 @@ def registered_source(name: str) -> "BenchmarkSource | None":
     """The benchmark of this name that a package registers."""
     if not _is_declared(name):
         return None
-    from importlib.metadata import entry_points  # noqa: PLC0415 - a tenth of what a report holds, if it were needed
+    from importlib.metadata import entry_points
 
     for entry in entry_points(group=GROUP, name=name):
         return source_of(entry)
@@ -31,8 +31,8 @@ def source_of(entry: "EntryPoint") -> "BenchmarkSource":
     Raises:
         UsageError: it cannot be loaded, or is neither.
     """
-    from proctor.core.benchmark import Benchmark, BenchmarkSource, PackagedSource  # noqa: PLC0415 - as above
-    from proctor.core.errors import UsageError, plugin_error  # noqa: PLC0415
+    from proctor.core.benchmark import Benchmark, BenchmarkSource, PackagedSource
+    from proctor.core.errors import UsageError, plugin_error
 
     try:
         found = entry.load()

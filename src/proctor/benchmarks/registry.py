@@ -34,7 +34,7 @@ def benchmark(name: str, split: str | None = None) -> Benchmark:
     Raises:
         UsageError: none is called so, it has no such split, or its data is not here.
     """
-    from proctor.benchmarks.suites.load import shipped_suites  # noqa: PLC0415 - for names that need it only
+    from proctor.benchmarks.suites.load import shipped_suites
 
     source = registered_source(name)
     if source is not None:
@@ -71,8 +71,8 @@ async def fetch_dataset(name: str, split: str | None, origin: Path | None, log: 
         InvalidData: what is there is not this benchmark's data.
         UsageError: it has no data that is fetched, or no such split.
     """
-    from proctor.benchmarks.data.download import download_error  # noqa: PLC0415 - as above
-    from proctor.benchmarks.data.network_errors import is_network_error  # noqa: PLC0415
+    from proctor.benchmarks.data.download import download_error
+    from proctor.benchmarks.data.network_errors import is_network_error
 
     source = benchmark_source(name)
     try:
@@ -105,8 +105,8 @@ def suite_benchmark(where: str) -> Benchmark:
     Raises:
         InvalidData: there is no such suite, or its file is bad.
     """
-    from proctor.benchmarks.suites.benchmark import SuiteBenchmark  # noqa: PLC0415 - as above
-    from proctor.benchmarks.suites.load import load_suite  # noqa: PLC0415
+    from proctor.benchmarks.suites.benchmark import SuiteBenchmark
+    from proctor.benchmarks.suites.load import load_suite
 
     return SuiteBenchmark(load_suite(where))
 
@@ -118,14 +118,14 @@ def harness_outcomes(file: Path) -> "Sequence[SweOutcome]":
         UsageError: it cannot be read, or nothing there is a report.
         InvalidData: it is no report that we know.
     """
-    from proctor.benchmarks.swe.harness_reports import read_outcomes  # noqa: PLC0415 - as above
+    from proctor.benchmarks.swe.harness_reports import read_outcomes
 
     return read_outcomes(file)
 
 
 def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, TaskEvaluation]) -> "Parity":
     """Where another harness's verdicts and the official rule here differ."""
-    from proctor.benchmarks.swe.parity import compare  # noqa: PLC0415 - as above
+    from proctor.benchmarks.swe.parity import compare
 
     return compare(name, theirs, ours)
 
@@ -138,7 +138,7 @@ def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
 
 def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
-    from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - as above
+    from proctor.benchmarks.suites.load import load_suite, shipped_suites
 
     rows = [_row(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
     for name, path in shipped_suites().items():
@@ -149,7 +149,7 @@ def benchmark_table() -> tuple[BenchmarkRow, ...]:
 
 def _row(entry: EntryPoint) -> BenchmarkRow:
     """A benchmark's line; its tasks are counted where its data is here. One that is broken costs its own line only."""
-    from proctor.benchmarks.data import stored_dataset  # noqa: PLC0415 - as above
+    from proctor.benchmarks.data import stored_dataset
 
     try:
         source = source_of(entry)

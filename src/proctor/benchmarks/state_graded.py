@@ -54,7 +54,7 @@ class StateGradedBenchmark(Benchmark):
     def judge(self, task: Task, evidence: bytes) -> Verdict:
         """The verdict on evidence as it was stored."""
 
-    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:  # noqa: ARG002 - for subclasses
+    def grader_runs(self, evidence: bytes) -> Mapping[str, ShellResult]:
         """The grader's commands in evidence as it was stored, by the names under which their output is kept."""
         return {}
 
@@ -62,7 +62,7 @@ class StateGradedBenchmark(Benchmark):
         """Identifies the data."""
         return self._dataset.digest
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """A machine of its own: local environments share this computer's system."""
         return self._no_machine_error().sentence if runner == "local" else None
 

@@ -56,17 +56,17 @@ def main() -> None:
         _open_streams()
         arguments = sys.argv[1:]
         if COMPLETE_VARIABLE in os.environ:
-            from proctor.cli.completion import print_words  # noqa: PLC0415 - a command pays only for what it uses
+            from proctor.cli.completion import print_words
 
             code = print_words(os.environ[COMPLETE_VARIABLE])
         elif not arguments or arguments[0] in {"--help", "-h", "help"}:
             code = _print_page(help_text())
         elif arguments[0] == "--version":
-            from proctor import __version__  # noqa: PLC0415 - a command pays only for what it uses
+            from proctor import __version__
 
             code = _print_page(f"proctor {__version__}\n")
         else:
-            from proctor.cli.dispatch import dispatch  # noqa: PLC0415 - likewise
+            from proctor.cli.dispatch import dispatch
 
             code = dispatch(arguments)
     except KeyboardInterrupt:
@@ -102,7 +102,7 @@ def _complain(sentence: str) -> None:
 
 def _ignore_interrupts() -> None:
     """What is left to do takes a moment; a second Ctrl-C must not end it with a traceback."""
-    import signal  # noqa: PLC0415 - likewise
+    import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -75,9 +75,9 @@ def fetch(
     insecure_cluster: bool,
 ) -> int:
     """Bring the data of BENCH to every node, ahead of a run."""
-    from pathlib import Path  # noqa: PLC0415 - here only
+    from pathlib import Path
 
-    from proctor.runner.executors.node_report import fetch_on_node  # noqa: PLC0415 - a command pays only for its own
+    from proctor.runner.executors.node_report import fetch_on_node
 
     size = option_fields(RunRequest)["image_disk"].read(image_disk, Path.cwd(), text=True)
 
@@ -116,7 +116,7 @@ def drain(*, node: str, undo: bool, address: str | None, insecure_cluster: bool)
 async def _on_all(
     address: str | None, *, insecure: bool, work: "Callable[[RayCluster, Sequence[ClusterNode]], Awaitable[Any]]"
 ) -> Any:
-    from proctor.runner.executors.ray_cluster import NodeGone, RayCluster  # noqa: PLC0415 - only clusters need it
+    from proctor.runner.executors.ray_cluster import NodeGone, RayCluster
 
     cluster = await RayCluster.connect(address, insecure=insecure)
     try:
@@ -139,8 +139,8 @@ def _with_nodes(
 async def _examine(
     cluster: "RayCluster", nodes: Sequence["ClusterNode"]
 ) -> tuple[list["NodeReport"], list["Diagnosis"]]:
-    from proctor.doctor import diagnose  # noqa: PLC0415 - as above
-    from proctor.runner.executors.node_report import report_node  # noqa: PLC0415 - as above
+    from proctor.doctor import diagnose
+    from proctor.runner.executors.node_report import report_node
 
     reports = await asyncio.gather(*(cluster.run_on(node, report_node, node.name, node.address) for node in nodes))
     return list(reports), list(await asyncio.gather(*(cluster.run_on(node, diagnose) for node in nodes)))

@@ -19,7 +19,7 @@ _MISTYPED: Final = 0.8
 class OrderedGroup(click.Group):
     """A group whose help page lists the commands in the order in which they are declared."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """The names."""
         return list(self.commands)
 
@@ -61,7 +61,7 @@ def completes(what: str) -> "Callable[[click.Context, click.Parameter, str], lis
     """The values that a shell offers, by the name of a completer in `proctor.cli.values`."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from proctor.cli.values import complete_values  # noqa: PLC0415 - for a shell that completes it only
+        from proctor.cli.values import complete_values
 
         return complete_values(what, ctx, incomplete)
 
@@ -70,7 +70,7 @@ def completes(what: str) -> "Callable[[click.Context, click.Parameter, str], lis
 
 def _use_results(ctx: click.Context, _: click.Parameter, folder: Path | None) -> None:
     if folder is not None and not ctx.resilient_parsing:
-        from proctor.results.store import use_results  # noqa: PLC0415 - help pages need none of it
+        from proctor.results.store import use_results
 
         ctx.with_resource(use_results(folder))
 

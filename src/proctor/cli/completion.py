@@ -20,11 +20,11 @@ _NAME: Final = "proctor"
 class _AllCommands(click.Group):
     """Every command by name; its module is imported when its words are completed."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """The names."""
         return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
         if cmd_name not in COMMANDS:
             return None

@@ -111,7 +111,7 @@ def _shortened(text: str) -> str:
 
 def _report_bug(error: Exception) -> int:
     if os.environ.get("PROCTOR_TRACEBACK"):
-        import traceback  # noqa: PLC0415 - likewise
+        import traceback
 
         traceback.print_exception(error)
     whose = f"the plugin {plugin}" if (plugin := _plugin_of(error)) else "Proctor"
@@ -121,8 +121,8 @@ def _report_bug(error: Exception) -> int:
 
 def _plugin_of(error: Exception) -> str | None:
     """The package of the plugin in which an exception was raised, or which was called on the way there."""
-    import traceback  # noqa: PLC0415 - likewise
-    from importlib.metadata import entry_points  # noqa: PLC0415
+    import traceback
+    from importlib.metadata import entry_points
 
     entries = [entry for group in _PLUGIN_GROUPS for entry in entry_points(group=group)]
     packages = {entry.module.partition(".")[0] for entry in entries} - {"proctor"}

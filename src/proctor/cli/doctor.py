@@ -38,7 +38,7 @@ def command(*, as_json: bool, clean: bool) -> int:
 
 
 def _clean(*, docker: bool) -> str:
-    from proctor.environments import reap  # noqa: PLC0415 - for this option only
+    from proctor.environments import reap
 
     gone = asyncio.run(reap(docker=docker))
     counts = (len(gone.local_environments), len(gone.containers), len(gone.networks))

@@ -9,7 +9,7 @@ import click
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
 def command(folder: Path) -> None:
     """Make a FOLDER with a suite of one task, a sweep file, and a script that runs both without a key."""
-    from proctor.cli.scaffold import folder_name, write_template  # noqa: PLC0415 - the help page needs none of it
+    from proctor.cli.scaffold import folder_name, write_template
 
     words = {"name": folder_name(folder)}
     files = [*write_template("project", folder, words), *write_template("suite", folder / "suite", words)]

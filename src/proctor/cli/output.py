@@ -19,7 +19,7 @@ _LEAST_COLUMN: Final = 14  # cells are not folded to less than this while column
 
 def print_json(value: "Versioned | Sequence[Versioned]") -> None:
     """Print one JSON document on stdout; its version, or that of its items, is in it."""
-    from proctor.core.record import to_json  # noqa: PLC0415 - a table needs no JSON library
+    from proctor.core.record import to_json
 
     click.echo(to_json(value), nl=False)
 
@@ -43,7 +43,7 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     stream = stream or sys.stdout
     if not stream.isatty():
         return None
-    import shutil  # noqa: PLC0415 - for a terminal only
+    import shutil
 
     return shutil.get_terminal_size().columns
 

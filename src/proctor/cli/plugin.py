@@ -22,8 +22,8 @@ def command() -> None:
 )
 def new(kind: str, name: str, folder: Path | None) -> None:
     """Make a package with an agent, a benchmark or a provider of environments called NAME, and tests that pass."""
-    from proctor.cli.scaffold import write_template  # noqa: PLC0415 - the help page needs none of it
-    from proctor.core.errors import UsageError  # noqa: PLC0415
+    from proctor.cli.scaffold import write_template
+    from proctor.core.errors import UsageError
 
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "proctor":
         raise UsageError(

@@ -42,11 +42,11 @@ def command() -> None:
 @_json_option
 def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen: Any) -> None:
     """List runs: state, agent, model, rate with its 95 % interval, cost, and age."""
-    from proctor.cli.output import log, print_json  # noqa: PLC0415 - help pages need none of it
-    from proctor.core.formatting import money, plural  # noqa: PLC0415
-    from proctor.report.run_list import RunFilter, RunList, list_runs_below, sort_runs, total_cost  # noqa: PLC0415
-    from proctor.results.run_names import no_runs_of  # noqa: PLC0415
-    from proctor.results.store import results_root  # noqa: PLC0415
+    from proctor.cli.output import log, print_json
+    from proctor.core.formatting import money, plural
+    from proctor.report.run_list import RunFilter, RunList, list_runs_below, sort_runs, total_cost
+    from proctor.results.run_names import no_runs_of
+    from proctor.results.store import results_root
 
     root = results_root()
     known = list_runs_below(root)
@@ -67,11 +67,11 @@ def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen:
 
 
 def _print_rows(rows: "list[RunListRow]") -> None:
-    from datetime import UTC, datetime  # noqa: PLC0415 - help pages need none of it
+    from datetime import UTC, datetime
 
-    from proctor.cli.output import log, print_table  # noqa: PLC0415
-    from proctor.core.formatting import NO_VALUE, age, money, percent, percent_interval  # noqa: PLC0415
-    from proctor.results.run_names import run_title  # noqa: PLC0415
+    from proctor.cli.output import log, print_table
+    from proctor.core.formatting import NO_VALUE, age, money, percent, percent_interval
+    from proctor.results.run_names import run_title
 
     now = datetime.now(UTC)
     tagged, noted = any(row.tags for row in rows), any(row.note for row in rows)
@@ -110,9 +110,9 @@ def _state(row: "RunListRow") -> str:
 @results_option
 def rename(run: str, name: str | None, *, clear: bool) -> None:
     """Give RUN the name NAME, which commands then take where they take its id."""
-    from proctor.core.errors import UsageError  # noqa: PLC0415 - help pages need none of it
-    from proctor.results import find_run  # noqa: PLC0415
-    from proctor.results.run_edits import rename_run  # noqa: PLC0415
+    from proctor.core.errors import UsageError
+    from proctor.results import find_run
+    from proctor.results.run_edits import rename_run
 
     if (name is None) is not clear:
         raise UsageError("rename needs a name, or --clear", fix="give one of them")
@@ -128,8 +128,8 @@ def rename(run: str, name: str | None, *, clear: bool) -> None:
 @results_option
 def tag(run: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
     """Add tags to RUN, or remove some; without either, print those that it has."""
-    from proctor.results import find_run  # noqa: PLC0415 - help pages need none of it
-    from proctor.results.run_edits import tag_run  # noqa: PLC0415
+    from proctor.results import find_run
+    from proctor.results.run_edits import tag_run
 
     store = find_run(run)
     config = tag_run(store, tags, removed) if tags or removed else store.config()
@@ -143,9 +143,9 @@ def tag(run: str, tags: tuple[str, ...], removed: tuple[str, ...]) -> None:
 @results_option
 def note(run: str, text: str | None, *, clear: bool) -> None:
     """Keep the note TEXT with RUN; without TEXT, print the note that it has."""
-    from proctor.core.errors import UsageError  # noqa: PLC0415 - help pages need none of it
-    from proctor.core.formatting import visible  # noqa: PLC0415
-    from proctor.results import find_run  # noqa: PLC0415
+    from proctor.core.errors import UsageError
+    from proctor.core.formatting import visible
+    from proctor.results import find_run
 
     if clear and text is not None:
         raise UsageError("a note and --clear are both given", fix="give one of them")
@@ -175,11 +175,11 @@ def delete(runs: tuple[str, ...], *, yes: bool) -> int:
 
     On a terminal you are asked; elsewhere --yes is needed. A run that is running is not deleted.
     """
-    import sys  # noqa: PLC0415 - help pages need none of it
+    import sys
 
-    from proctor.cli.output import log  # noqa: PLC0415
-    from proctor.core.errors import UsageError  # noqa: PLC0415
-    from proctor.results.run_edits import delete_runs  # noqa: PLC0415
+    from proctor.cli.output import log
+    from proctor.core.errors import UsageError
+    from proctor.results.run_edits import delete_runs
 
     found = [_named(name) for name in runs]
     stores = [store for some, _ in found for store in some]
@@ -200,7 +200,7 @@ def delete(runs: tuple[str, ...], *, yes: bool) -> int:
 
 def _named(name: str) -> "tuple[list[RunStore], SweepStore | None]":
     """The runs of a sweep, or one run."""
-    from proctor.results import find_run, find_sweep  # noqa: PLC0415 - help pages need none of it
+    from proctor.results import find_run, find_sweep
 
     sweep = find_sweep(name)
     return ([store for _, store in sweep.runs()], sweep) if sweep is not None else ([find_run(name)], None)
@@ -208,8 +208,8 @@ def _named(name: str) -> "tuple[list[RunStore], SweepStore | None]":
 
 def _describe(stores: "list[RunStore]") -> list[str]:
     """What would be lost, and what it cost."""
-    from proctor.core.formatting import money, plural  # noqa: PLC0415 - help pages need none of it
-    from proctor.report.run_index import RunIndex  # noqa: PLC0415
+    from proctor.core.formatting import money, plural
+    from proctor.report.run_index import RunIndex
 
     lines = []
     for store in stores:

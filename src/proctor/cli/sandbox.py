@@ -42,7 +42,7 @@ def create(names: tuple[str, ...], preset: str, auth_from: str | None, model: st
 
     A preset is a name, or the path of a folder (./mine). If any NAME is taken, none is made.
     """
-    from proctor.sandboxes.credentials import source_directory  # noqa: PLC0415 - only create needs it
+    from proctor.sandboxes.credentials import source_directory
 
     wanted = names if count is None else [f"{name}-{i}" for name in names for i in range(1, count + 1)]
     source = source_directory(auth_from)
@@ -109,7 +109,7 @@ def destroy(names: tuple[str, ...]) -> int:
 @click.argument("name")
 def shell(name: str) -> NoReturn:
     """Open your shell in a sandbox; its prompt shows which."""
-    from proctor.sandboxes.shells import shell_command, user_shell  # noqa: PLC0415 - only this command needs it
+    from proctor.sandboxes.shells import shell_command, user_shell
 
     sandbox = _store().get(name)
     arguments, variables = shell_command(user_shell(os.environ), sandbox.enter())

@@ -23,11 +23,11 @@ SUBCOMMANDS: Final = {
 class SubcommandTable(OrderedGroup):
     """A group whose commands are listed in a table."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click calls it
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """The names."""
         return list(SUBCOMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - likewise
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One of them."""
         if cmd_name not in SUBCOMMANDS:
             return None
@@ -35,7 +35,7 @@ class SubcommandTable(OrderedGroup):
         found: click.Command = getattr(importlib.import_module(module), name)
         return found
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - likewise
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help page's list; no module is imported for it."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, sentence) for name, (_, _, sentence) in SUBCOMMANDS.items()])

@@ -18,7 +18,7 @@ from proctor.core.formatting import plural
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write: JSON lines.")
 def command(suite: str, form: str, out: Path) -> int:
     """Write the tasks of SUITE, which was mined, as rows of SWE-bench's data sets."""
-    from proctor.mining.export import swe_bench_rows  # noqa: PLC0415 - a help page needs none of it
+    from proctor.mining.export import swe_bench_rows
 
     rows = swe_bench_rows(suite)
     write_atomic(out.absolute(), "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))

@@ -21,7 +21,7 @@ _TOKEN_VARIABLES: Final = ("PROCTOR_ISSUES_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN
 
 
 def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    from proctor.core.options import InvalidValue, parse_size  # noqa: PLC0415 - where it is given
+    from proctor.core.options import InvalidValue, parse_size
 
     try:
         return None if value is None else parse_size(value)
@@ -96,8 +96,8 @@ def command(**given: Any) -> int:
     network; the solution is nowhere in the workspace; altered tests fail. The same command resumes what was
     interrupted.
     """
-    from proctor.mining.history import open_history  # noqa: PLC0415 - a help page needs none of it
-    from proctor.mining.settings import MineOptions  # noqa: PLC0415
+    from proctor.mining.history import open_history
+    from proctor.mining.settings import MineOptions
 
     options = MineOptions(
         since=_day(given["since"]),
@@ -127,7 +127,7 @@ def _day(value: Any) -> str | None:
 
 
 def _settings(history: Any, given: dict[str, Any]) -> Any:
-    from proctor.mining.settings import SETTINGS_FILE, MineSettings, parse_settings, read_settings  # noqa: PLC0415
+    from proctor.mining.settings import SETTINGS_FILE, MineSettings, parse_settings, read_settings
 
     if given["settings"] is not None:
         return read_settings(given["settings"])
@@ -139,10 +139,10 @@ def _settings(history: Any, given: dict[str, Any]) -> Any:
 
 
 def _explain(history: Any, options: Any, given: dict[str, Any]) -> int:
-    from proctor.mining.candidates import Stage  # noqa: PLC0415 - as above
-    from proctor.mining.journal import MiningJournal  # noqa: PLC0415
-    from proctor.mining.miner import list_candidates  # noqa: PLC0415
-    from proctor.mining.report import MinedCommit, MiningReport, funnel  # noqa: PLC0415
+    from proctor.mining.candidates import Stage
+    from proctor.mining.journal import MiningJournal
+    from proctor.mining.miner import list_candidates
+    from proctor.mining.report import MinedCommit, MiningReport, funnel
 
     candidates, others = list_candidates(history, options, _settings(history, given))
     out = _out(history, given)
@@ -210,11 +210,11 @@ def _out(history: Any, given: dict[str, Any]) -> Path:
 
 
 async def _mine(history: Any, options: Any, given: dict[str, Any]) -> int:
-    from contextlib import AsyncExitStack  # noqa: PLC0415 - as above
+    from contextlib import AsyncExitStack
 
-    from proctor.environments import provider as find_provider  # noqa: PLC0415
-    from proctor.mining.miner import MineSession, mine  # noqa: PLC0415
-    from proctor.mining.report import funnel  # noqa: PLC0415
+    from proctor.environments import provider as find_provider
+    from proctor.mining.miner import MineSession, mine
+    from proctor.mining.report import funnel
 
     out = _out(history, given)
     progress = _Progress(quiet=given["quiet"])
@@ -263,10 +263,10 @@ async def _open_writer(stack: Any, given: dict[str, Any]) -> Any:
     """What lets a model write instructions, within the budget; None where it is not asked for."""
     if given["write_issues"] is None:
         return None
-    from proctor.core.request import RunRequest  # noqa: PLC0415 - as above
-    from proctor.gateway import Gateway, RunBudget  # noqa: PLC0415
-    from proctor.mining.issue_writer import IssueWriter  # noqa: PLC0415
-    from proctor.runner.models import check_priced, load_prices, make_backend, make_model_access, parse_model  # noqa: PLC0415
+    from proctor.core.request import RunRequest
+    from proctor.gateway import Gateway, RunBudget
+    from proctor.mining.issue_writer import IssueWriter
+    from proctor.runner.models import check_priced, load_prices, make_backend, make_model_access, parse_model
 
     request = RunRequest(model=given["write_issues"], max_cost=given["max_cost"])
     choice = parse_model(given["write_issues"])
@@ -284,13 +284,13 @@ async def _settings_by_agent(history: Any, options: Any, settings: Any, given: d
     """Settings that an agent writes, where the first candidates cannot be set up without; they are kept beside the
     suite, so that it is asked once.
     """
-    import tempfile  # noqa: PLC0415 - as above
+    import tempfile
 
-    from proctor.api import run_async  # noqa: PLC0415
-    from proctor.mining.journal import STATE_FOLDER  # noqa: PLC0415
-    from proctor.mining.miner import setup_failures  # noqa: PLC0415
-    from proctor.mining.settings import SETTINGS_FILE, parse_settings, read_settings  # noqa: PLC0415
-    from proctor.mining.setup_file import SetupFileBenchmark  # noqa: PLC0415
+    from proctor.api import run_async
+    from proctor.mining.journal import STATE_FOLDER
+    from proctor.mining.miner import setup_failures
+    from proctor.mining.settings import SETTINGS_FILE, parse_settings, read_settings
+    from proctor.mining.setup_file import SetupFileBenchmark
 
     kept = _out(history, given).absolute() / STATE_FOLDER / SETTINGS_FILE
     if kept.is_file():
@@ -322,7 +322,7 @@ async def _settings_by_agent(history: Any, options: Any, settings: Any, given: d
 
 
 def _issues(given: dict[str, Any]) -> Any:
-    from proctor.mining.issues import ForgeIssues, read_issues  # noqa: PLC0415 - as above
+    from proctor.mining.issues import ForgeIssues, read_issues
 
     if given["issues"] is not None and given["issues_api"] is not None:
         raise UsageError("issues come from a file or from the forge", fix="give --issues or --issues-api, not both")

@@ -14,7 +14,7 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.option("--id", "suite_id", metavar="ID", help="The id of the suite. [default: the folder's name]")
 def new(folder: Path, suite_id: str | None) -> None:
     """Make a suite in FOLDER, with one task as an example."""
-    from proctor.cli.scaffold import folder_name, write_template  # noqa: PLC0415 - the help page needs none of it
+    from proctor.cli.scaffold import folder_name, write_template
 
     files = write_template("suite", folder, {"name": suite_id or folder_name(folder)})
     click.echo(f"made {len(files)} files in {folder}; prove it with: proctor bench validate --suite {folder}")
@@ -53,7 +53,7 @@ def add_task(**given: Any) -> int:
     Which tests must fail before and pass after it is found by running them. A task whose tests do not tell the two
     apart is not added; exits 20 then.
     """
-    from proctor.cli.suite_tasks import NewTask, add_task_to_suite  # noqa: PLC0415 - the help page needs none of it
+    from proctor.cli.suite_tasks import NewTask, add_task_to_suite
 
     made = add_task_to_suite(NewTask(**given))
     click.echo(

@@ -17,7 +17,7 @@ def command(suite: str, *, tasks: bool, as_json: bool) -> int:
 
     Of a mined one also which commits became tasks, and why the others did not.
     """
-    from proctor.mining.report import summarise_suite  # noqa: PLC0415 - a help page needs none of it
+    from proctor.mining.report import summarise_suite
 
     summary = summarise_suite(suite)
     if as_json:
@@ -44,7 +44,7 @@ def command(suite: str, *, tasks: bool, as_json: bool) -> int:
 
 
 def _print_summary(summary: Any) -> None:
-    from proctor.cli.suite_mine import print_funnel  # noqa: PLC0415 - as above
+    from proctor.cli.suite_mine import print_funnel
 
     click.echo(f"{summary.suite}: {plural(summary.tasks, 'task')}, {file_size(summary.disk_bytes)} on disk")
     if summary.repository:

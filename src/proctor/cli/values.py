@@ -23,8 +23,8 @@ def complete_values(what: str, ctx: click.Context, incomplete: str) -> list[Comp
 
 
 def _benchmarks(_: click.Context) -> Iterable[str]:
-    from proctor.benchmarks.plugins import GROUP  # noqa: PLC0415 - for a shell that completes it only
-    from proctor.benchmarks.suites.load import shipped_suites  # noqa: PLC0415
+    from proctor.benchmarks.plugins import GROUP
+    from proctor.benchmarks.suites.load import shipped_suites
 
     return sorted({*(entry.name for entry in entry_points(group=GROUP)), *shipped_suites()})
 
@@ -38,22 +38,22 @@ def _runners(_: click.Context) -> Iterable[str]:
 
 
 def _models(_: click.Context) -> Iterable[str]:
-    from proctor.core.agent import MODEL_ALIASES  # noqa: PLC0415 - likewise
-    from proctor.gateway.prices import Prices  # noqa: PLC0415
+    from proctor.core.agent import MODEL_ALIASES
+    from proctor.gateway.prices import Prices
 
     return [*MODEL_ALIASES, *Prices.load().models]
 
 
 def _stored_benchmarks(ctx: click.Context) -> Iterable[str]:
     """Those that have runs."""
-    from proctor.results.run_names import all_runs  # noqa: PLC0415 - likewise
+    from proctor.results.run_names import all_runs
 
     with _results_of(ctx):
         return sorted({store.folder.parent.name for store in all_runs()})
 
 
 def _runs(ctx: click.Context) -> Iterable[str]:
-    from proctor.results.run_names import all_runs, names_of  # noqa: PLC0415 - likewise
+    from proctor.results.run_names import all_runs, names_of
 
     with _results_of(ctx):
         stores = all_runs()
@@ -61,7 +61,7 @@ def _runs(ctx: click.Context) -> Iterable[str]:
 
 
 def _tasks_of_run(ctx: click.Context) -> Iterable[str]:
-    from proctor.results import find_run  # noqa: PLC0415 - likewise
+    from proctor.results import find_run
 
     with _results_of(ctx):
         return find_run(ctx.params.get("run") or "").config().tasks
@@ -69,7 +69,7 @@ def _tasks_of_run(ctx: click.Context) -> Iterable[str]:
 
 def _tasks_of_benchmark(ctx: click.Context) -> Iterable[str]:
     """Of suites, which are read in no time."""
-    from proctor.benchmarks.suites.load import load_suite, shipped_suites  # noqa: PLC0415 - likewise
+    from proctor.benchmarks.suites.load import load_suite, shipped_suites
 
     shipped = shipped_suites()
     # Before an option that still lacks its value, click has read no argument: the words themselves say which suite.
@@ -79,10 +79,10 @@ def _tasks_of_benchmark(ctx: click.Context) -> Iterable[str]:
 
 
 def _results_of(ctx: click.Context) -> Any:
-    from contextlib import nullcontext  # noqa: PLC0415 - likewise
-    from pathlib import Path  # noqa: PLC0415
+    from contextlib import nullcontext
+    from pathlib import Path
 
-    from proctor.results.store import use_results  # noqa: PLC0415
+    from proctor.results.store import use_results
 
     folder = ctx.params.get("results")
     return use_results(Path(folder)) if folder else nullcontext()

@@ -49,11 +49,11 @@ def command(
 
     The server listens on loopback only, unless --host says otherwise, is read-only, and stops with Ctrl-C.
     """
-    from proctor.report.run_index import RunIndex  # noqa: PLC0415
-    from proctor.report.viewer import serve  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.viewer.access import LOOPBACK, new_token  # noqa: PLC0415
-    from proctor.results import find_run  # noqa: PLC0415
-    from proctor.results.store import results_root  # noqa: PLC0415
+    from proctor.report.run_index import RunIndex
+    from proctor.report.viewer import serve
+    from proctor.report.viewer.access import LOOPBACK, new_token
+    from proctor.results import find_run
+    from proctor.results.store import results_root
 
     chosen = [find_run(run) for run in runs]
     index = RunIndex(results_root(), chosen)
@@ -93,8 +93,8 @@ def command(
 
 
 def _write_bundle(index: "RunIndex", folder: Path) -> None:
-    from proctor.cli.output import log  # noqa: PLC0415 - the help page needs none of it
-    from proctor.report.viewer.bundle import write_bundle  # noqa: PLC0415
+    from proctor.cli.output import log
+    from proctor.report.viewer.bundle import write_bundle
 
     pages = write_bundle(index, folder, log)
     click.echo(f"{folder / 'index.html'}: {pages} pages")

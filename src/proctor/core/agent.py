@@ -161,7 +161,7 @@ class Agent(ABC):
         """
         return {}
 
-    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:  # noqa: ARG002 - for subclasses
+    def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Add what this agent needs in the environment: its programs, its sandbox, its variables.
 
         Raises:

@@ -165,7 +165,7 @@ class Benchmark(ABC):
         """Identifies all of one task's data that a verdict depends on; by default, its record."""
         return _sha256(to_json(task))
 
-    def for_provider(self, provider: EnvironmentProvider) -> "Benchmark":  # noqa: ARG002 - for subclasses
+    def for_provider(self, provider: EnvironmentProvider) -> "Benchmark":
         """The benchmark for environments of this provider; by default, it makes no difference.
 
         Raises:
@@ -173,11 +173,11 @@ class Benchmark(ABC):
         """
         return self
 
-    def with_image(self, image: str | None) -> "Benchmark":  # noqa: ARG002 - for subclasses
+    def with_image(self, image: str | None) -> "Benchmark":
         """The benchmark with its images built on this one; None: on its own. Only for one with `builds_on_image`."""
         return self
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - for subclasses
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """What this machine does not have and the task requires, in one sentence; None when nothing is missing.
 
         `runner` is ``docker`` for environments that are made from images, ``local`` for all others. Whether an image
@@ -185,7 +185,7 @@ class Benchmark(ABC):
         """
         return None
 
-    def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:  # noqa: ARG002 - for subclasses
+    def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:
         """What the environment of this task's `environment_spec` must have; nothing by default.
 
         It is looked for before a run starts, once for all tasks with the same environment.
@@ -222,9 +222,9 @@ class Benchmark(ABC):
 
     def serve(
         self,
-        task: Task,  # noqa: ARG002 - for subclasses
-        environment: Environment,  # noqa: ARG002
-        folder: Path,  # noqa: ARG002
+        task: Task,
+        environment: Environment,
+        folder: Path,
     ) -> AbstractAsyncContextManager[None]:
         """A context for the time in which the agent works; by default, nothing happens in it.
 
@@ -246,7 +246,7 @@ class Benchmark(ABC):
         task: Task,
         environment: Environment,
         folder: Path,
-        options: GradeOptions,  # noqa: ARG002 - for benchmarks that grade where the agent worked
+        options: GradeOptions,
     ) -> Prediction:
         """`collect`, with the options of grading, for a benchmark that needs them that early."""
         return await self.collect(task, environment, folder)
@@ -323,7 +323,7 @@ class BenchmarkSource(ABC):
             InvalidData: what was fetched cannot be read.
         """
 
-    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:  # noqa: ARG002 - for subclasses
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """Fetch the data from its official place, or from `origin`; by default, there is nothing to fetch.
 
         Raises:
@@ -337,7 +337,7 @@ class BenchmarkSource(ABC):
         """Published results; none by default."""
         return ()
 
-    def measure_logs(self, attempts: Iterable[AttemptLogs]) -> Sequence[LogMeasure]:  # noqa: ARG002 - for subclasses
+    def measure_logs(self, attempts: Iterable[AttemptLogs]) -> Sequence[LogMeasure]:
         """The benchmark's own measures of the logs of one run; none by default."""
         return ()
 
@@ -349,7 +349,7 @@ class PackagedSource(BenchmarkSource):
         self._benchmark = benchmark
         self.about = (benchmark.__doc__ or "").partition("\n")[0].rstrip(".")
 
-    def open(self, split: str | None) -> Benchmark:  # noqa: ARG002 - it has none
+    def open(self, split: str | None) -> Benchmark:
         """A new one."""
         return self._benchmark()
 

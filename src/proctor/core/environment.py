@@ -226,7 +226,7 @@ class Environment(Protocol):
         stdin: bytes = b"",
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - the environment's clock; it kills all processes of the command
+        timeout: float | None = None,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
@@ -303,7 +303,7 @@ async def get_tree(environment: Environment, path: str, target: Path) -> None:
     if not is_directory(target):
         raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory any more")
     if os.geteuid() != 0:
-        import asyncio  # noqa: PLC0415 - slow, and the records here are imported without it
+        import asyncio
 
         await asyncio.to_thread(make_readable, target)
 
@@ -384,7 +384,7 @@ class EnvironmentProvider(ABC):
         """
         raise NotImplementedError(f"{self.name} environments cannot be made for a single command")
 
-    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:  # noqa: ARG002 - for subclasses
+    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
         """Show these files, by their paths relative to the workdir, to one of its environments: from then on nothing
         in it can change, replace or move them, or a directory above them.
 
@@ -410,11 +410,11 @@ class EnvironmentProvider(ABC):
         """
         return ()
 
-    async def is_available(self, spec: EnvironmentSpec) -> bool:  # noqa: ARG002 - for subclasses
+    async def is_available(self, spec: EnvironmentSpec) -> bool:
         """Whether what such an environment is made from is on this machine already."""
         return True
 
-    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:  # noqa: ARG002 - for subclasses
+    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
         """Why such an environment cannot be made, as far as is known without fetching anything; None when it can.
 
         Without a spec: why this machine cannot make any.

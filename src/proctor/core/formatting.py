@@ -104,7 +104,7 @@ def _fitted_widths(widths: Sequence[int], width: int | None) -> list[int]:
 def _folded(cell: str, size: int) -> list[str]:
     if len(cell) <= size:
         return [cell]
-    from textwrap import wrap  # noqa: PLC0415 - for terminals that are too narrow only
+    from textwrap import wrap
 
     return wrap(cell, size, break_on_hyphens=False) or [""]
 

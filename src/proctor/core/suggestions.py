@@ -8,7 +8,7 @@ _SIMILAR: Final = 0.6
 
 def closest(name: str, known: Iterable[str], *, cutoff: float = _SIMILAR) -> str | None:
     """The known name that is most like this one, if any is like it at all."""
-    import difflib  # noqa: PLC0415 - for what was mistyped only
+    import difflib
 
     names = {one.lower(): one for one in known}
     return next((names[one] for one in difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)), None)

@@ -138,7 +138,7 @@ def parse_json(data: bytes | str, **options: Any) -> Any:
     Raises:
         ValueError: it is not JSON; BoundExceeded: it is nested too deeply, or has a number that is too long.
     """
-    import json  # noqa: PLC0415 - whoever reads our own records needs none of it
+    import json
 
     check_json(data)
     try:
@@ -185,7 +185,7 @@ def parse_yaml(text: str) -> Any:
             pass  # then it is YAML in the same style
     if len(text) > MAX_YAML_BYTES:
         raise BoundExceeded(_too_large(MAX_YAML_BYTES))
-    import yaml  # noqa: PLC0415 - slow, and most commands read none
+    import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -204,7 +204,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: it is not TOML; BoundExceeded: it is too large, is nested too deeply, or has a number that is too
             long.
     """
-    import tomllib  # noqa: PLC0415 - most commands read none
+    import tomllib
 
     if len(text) > MAX_TOML_BYTES:
         raise BoundExceeded(_too_large(MAX_TOML_BYTES))
@@ -240,7 +240,7 @@ def _without_advice(error: ValueError) -> ValueError:
 
 def _check_yaml(events: Iterator[Any]) -> None:
     """See that a document is not nested too deeply, and how many nodes it has with its aliases replaced."""
-    import yaml  # noqa: PLC0415 - loaded already
+    import yaml
 
     nodes = 0
     sizes: dict[str, int] = {}

@@ -67,7 +67,7 @@ async def local_version() -> str:
     Raises:
         InfrastructureError: none can be made; says why and what to do.
     """
-    from proctor.environments.bubblewrap import probe  # noqa: PLC0415 - a caller pays for what it asks
+    from proctor.environments.bubblewrap import probe
 
     return probe()
 
@@ -78,7 +78,7 @@ async def docker_version(url: str | None = None) -> str:
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors
 
     docker = connect(url)
     try:
@@ -95,7 +95,7 @@ async def docker_limits(url: str | None = None) -> dict[str, bool]:
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors
 
     docker = connect(url)
     try:

@@ -211,7 +211,7 @@ def _abort_connection(stream: Stream) -> None:
 
 
 def _transport(stream: Stream) -> Any:
-    connection = stream._resp and stream._resp.connection  # noqa: SLF001
+    connection = stream._resp and stream._resp.connection  # noqa: SLF001 - aiodocker has no public name for it
     return connection and connection.transport
 
 

@@ -69,7 +69,7 @@ class LocalEnvironment(BaseEnvironment):
         stdin: bytes = b"",
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - see the protocol
+        timeout: float | None = None,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
@@ -153,7 +153,7 @@ class LocalEnvironment(BaseEnvironment):
             self._workspace_fd = None
         await self._process.remove()
 
-    async def _run(self, program: ExecSpec, streams: CommandStreams, timeout: float | None) -> tuple[int, bool]:  # noqa: ASYNC109
+    async def _run(self, program: ExecSpec, streams: CommandStreams, timeout: float | None) -> tuple[int, bool]:
         """Run a program; its exit code, and whether the clock ended it."""
         try:
             channel = self._process.channel

@@ -31,7 +31,7 @@ async def reap(
     Raises:
         InfrastructureError: the engine does not answer.
     """
-    from proctor.environments.environment_dir import default_environments_dir, remove_abandoned  # noqa: PLC0415 - a caller pays for its own
+    from proctor.environments.environment_dir import default_environments_dir, remove_abandoned
 
     folders = await asyncio.to_thread(remove_abandoned, environments_dir or default_environments_dir())
     if not docker:
@@ -41,7 +41,7 @@ async def reap(
 
 
 async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
-    from proctor.environments import docker_engine  # noqa: PLC0415
+    from proctor.environments import docker_engine
 
     docker = docker_engine.connect(url)
     containers: list[str] = []

@@ -159,7 +159,7 @@ class Responder(ABC):
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """Respond to a model request; raises `StreamBroken` to end the connection without a response."""
 
-    def paid_reply(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply | None:  # noqa: ARG002 - most have none
+    def paid_reply(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply | None:
         """The response to a request that an earlier attempt has paid for, which no budget forbids, if there is one."""
         return None
 

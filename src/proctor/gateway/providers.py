@@ -40,7 +40,7 @@ class Providers(Backend, Responder):
         self.secrets = tuple(secret for upstream in self.upstreams.values() for secret in upstream.secrets)
         self.passes_login = any(upstream.passes_login for upstream in self.upstreams.values())
 
-    def responder(self, spec: GatewaySessionSpec) -> Responder:  # noqa: ARG002 - the same for all sessions
+    def responder(self, spec: GatewaySessionSpec) -> Responder:
         """This object: providers have no state per session."""
         return self
 

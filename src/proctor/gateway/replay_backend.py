@@ -111,7 +111,7 @@ class ReplayResponder(Responder):
         """Estimate token counts; list the recorded models."""
         return await offline_reply(incoming, self._models)
 
-    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - `call` holds it
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """The recorded response, streamed or not as requested."""
         number = self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
         recorded_conversation = self._conversation(conversation, call)
@@ -122,7 +122,7 @@ class ReplayResponder(Responder):
             return self._diverge(call, conversation, number, reason)
         return self.reply(recorded, call)
 
-    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:  # noqa: ARG002 - `call` holds it
+    def skip(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> None:
         """Skip the recorded response to this request, and the errors that were recorded before it."""
         self._request_counts[conversation] = self._request_counts.get(conversation, 0) + 1
         recorded_conversation = self._conversation(conversation, call)

@@ -214,7 +214,7 @@ def parse_script(document: Any, *, where: object = None) -> Script:
 
 def _schema_problems(document: Any) -> Iterator[str]:
     """Where the document does not match the types above. Their JSON Schema reports all problems at once."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow, and only needed here
+    from jsonschema import Draft202012Validator
 
     validator = Draft202012Validator(msgspec.json.schema(Script))
     for error in validator.iter_errors(document):

@@ -157,11 +157,11 @@ class Upstream(Backend, Responder):
         """Close all connections."""
         await self._client.close()
 
-    def responder(self, spec: GatewaySessionSpec) -> Responder:  # noqa: ARG002 - the same for all sessions
+    def responder(self, spec: GatewaySessionSpec) -> Responder:
         """This object: the provider has no state per session."""
         return self
 
-    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:  # noqa: ARG002 - the provider has no use for it
+    async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """Forward a model request."""
         plain = call.dialect.without_usage_options(call.body) if call.hides_usage else None
         if plain is not None and self._refuses_usage_options:

@@ -39,7 +39,7 @@ async def run_tests_in_new_environment(
     spec: EnvironmentSpec,
     plan: TestPlan,
     *,
-    timeout: float | None = None,  # noqa: ASYNC109 - the environment's clock
+    timeout: float | None = None,
     permit: AbstractAsyncContextManager[object] | None = None,
     fixed: Sequence[str] = (),
 ) -> TestRun:
@@ -82,7 +82,7 @@ async def run_tests(
     environment: Environment,
     plan: TestPlan,
     *,
-    timeout: float | None = None,  # noqa: ASYNC109 - the environment's clock
+    timeout: float | None = None,
     provider: EnvironmentProvider | None = None,
     fixed: Mapping[str, FileEntry] | None = None,
 ) -> TestRun:

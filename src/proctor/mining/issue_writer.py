@@ -83,7 +83,7 @@ class IssueWriter:
         return f"{answer.strip()}\n"
 
     async def _ask(self, base: str, text: str) -> str:
-        from aiohttp import ClientError, ClientSession, ClientTimeout  # noqa: PLC0415 - slow, and seldom needed
+        from aiohttp import ClientError, ClientSession, ClientTimeout
 
         body: dict[str, Any] = {"model": self._model, "messages": [{"role": "user", "content": text}]}
         if self._dialect == "messages":

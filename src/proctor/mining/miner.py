@@ -317,7 +317,7 @@ def _mined(change: HistoryChange, result: CandidateResult) -> MinedCommit:
 
 def _remove_others(out: Path, kept: set[str]) -> None:
     """Remove tasks beyond the limit, and environments that no task uses."""
-    from proctor.benchmarks.suites.load import INSTANCE_FILE  # noqa: PLC0415 - needed here only
+    from proctor.benchmarks.suites.load import INSTANCE_FILE
 
     used = set()
     for folder in sorted((out / INSTANCES).glob("*")):

@@ -70,7 +70,7 @@ def render_svg(chart: Chart) -> str:
         UsageError: the rendering library is not installed.
     """
     try:
-        import vl_convert  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415 - only here
+        import vl_convert  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         raise UsageError("charts need vl-convert-python", fix="pip install 'proctor[charts]'") from error
 

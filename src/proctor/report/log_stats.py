@@ -49,7 +49,7 @@ class _LogReader:
         self.tool_calls = ToolCallStats()
 
     def read(self, store: RunStore, agent: str) -> Iterator[AttemptLogs]:
-        from proctor.report.trajectories import read_trajectory  # noqa: PLC0415 - brings the gateway's recordings
+        from proctor.report.trajectories import read_trajectory
 
         for one in store.results_as(Observation):
             if not one.counted or not one.attempts:
@@ -68,7 +68,7 @@ class _LogReader:
 
 
 def _final_text(logs: Path) -> str:
-    from proctor.results.attempt_record import attempt_file  # noqa: PLC0415 - as above
+    from proctor.results.attempt_record import attempt_file
 
     try:
         return read_record(attempt_file(logs), _FinalMessage).final_text

@@ -13,7 +13,7 @@ from proctor.report.document import Document
 
 def document_html(document: Document) -> str:
     """The page. Names of tasks and runs are escaped."""
-    from jinja2 import Environment  # noqa: PLC0415 - only pages need it
+    from jinja2 import Environment
 
     environment = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True)
     environment.filters["visible"] = visible

@@ -42,7 +42,7 @@ def as_sentences(sentences: Iterable[str], *, width: int | None = None) -> str:
 def _wrap(sentence: str, width: int | None) -> str:
     if width is None:
         return sentence
-    from textwrap import fill  # noqa: PLC0415 - for terminals only
+    from textwrap import fill
 
     # Paths and commands stay whole, to be copied.
     return fill(sentence, width, break_long_words=False, break_on_hyphens=False)

@@ -171,7 +171,7 @@ def make_frame(stores: Sequence[RunStore], kind: FrameKind = "trials", library: 
 
 
 def _import(library: str) -> Any:
-    import importlib  # noqa: PLC0415 - for data frames only
+    import importlib
 
     try:
         return importlib.import_module(library)

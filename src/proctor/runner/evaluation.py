@@ -192,8 +192,8 @@ async def _grader(
     if request.executor == "local":
         yield None
         return
-    from proctor.runner.executors.cluster_grading import cluster_grader  # noqa: PLC0415 - only clusters need it
-    from proctor.runner.executors.node_pool import ClusterSettings  # noqa: PLC0415 - likewise
+    from proctor.runner.executors.cluster_grading import cluster_grader
+    from proctor.runner.executors.node_pool import ClusterSettings
 
     places = request.node_slots or request.jobs
     settings = ClusterSettings(request.address, request.insecure_cluster, places, places, log)

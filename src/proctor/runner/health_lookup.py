@@ -26,9 +26,9 @@ class HealthLookup:
         new = [task for task in config.tasks if task not in known]
         if new:
             # Most reports need none of it.
-            import asyncio  # noqa: PLC0415
+            import asyncio
 
-            from proctor.runner.evaluate import read_health  # noqa: PLC0415
+            from proctor.runner.evaluate import read_health
 
             known.update(dict.fromkeys(new), **asyncio.run(read_health(config, new)))
         tried = {task: healthy for task in config.tasks if (healthy := known[task]) is not None}

@@ -158,7 +158,7 @@ async def _call(command: str, document: bytes) -> None:
 
 
 async def _post(url: str, document: bytes) -> None:
-    from aiohttp import ClientSession  # noqa: PLC0415 - for web hooks only
+    from aiohttp import ClientSession
 
     async with (
         ClientSession(trust_env=True) as client,

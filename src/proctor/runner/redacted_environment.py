@@ -74,7 +74,7 @@ class RedactedEnvironment:
         stdin: bytes = b"",
         variables: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - see the protocol
+        timeout: float | None = None,
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,

@@ -171,7 +171,7 @@ def cost_bound(config: RunConfig) -> float | None:
 
 def current_machine() -> Machine:
     """This machine, as far as it can change results."""
-    import psutil  # noqa: PLC0415 - slow, and only a new run asks
+    import psutil
 
     return Machine(
         platform=f"{platform.system().lower()}-{platform.machine()}",

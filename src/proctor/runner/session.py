@@ -371,8 +371,8 @@ def _open_session(
 def _make_executor(config: RunConfig, access: ModelAccess, hooks: SessionHooks) -> Executor:
     if config.executor == "local":
         return LocalExecutor(config.concurrency, config.grade_concurrency)
-    from proctor.runner.executors.node_pool import ClusterSettings  # noqa: PLC0415 - only clusters need it
-    from proctor.runner.executors.ray import RayExecutor, check_request  # noqa: PLC0415 - likewise
+    from proctor.runner.executors.node_pool import ClusterSettings
+    from proctor.runner.executors.ray import RayExecutor, check_request
 
     check_request(isolation=config.isolation, own_login=config.own_login, objects=_objects(hooks))
     settings = ClusterSettings(

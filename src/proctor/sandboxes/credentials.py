@@ -148,7 +148,7 @@ def parse_json_object(data: bytes, where: object) -> dict[str, Any]:
 
 
 def _encode(value: dict[str, Any]) -> bytes:
-    import json  # noqa: PLC0415 - likewise
+    import json
 
     return json.dumps(value, indent=2).encode() + b"\n"
 

@@ -146,7 +146,7 @@ def send_signal(process: SandboxProcess, number: int) -> None:
 
 def from_psutil() -> list[SandboxProcess]:
     """The same as read by psutil, where there is no /proc."""
-    import psutil  # noqa: PLC0415 - slow to import, and needed on macOS only
+    import psutil
 
     found = []
     for process in psutil.process_iter():
@@ -234,7 +234,7 @@ def _started(pid: int) -> float | None:
         with suppress(OSError):
             return float(_stat_fields(pid)[19])
         return None
-    import psutil  # noqa: PLC0415 - as above
+    import psutil
 
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).create_time()

@@ -34,7 +34,7 @@ def proctor_auth_from() -> Path | None:
 def _proctor_sandboxes(
     proctor_preset: str | Path, proctor_auth_from: Path | None, tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[Sandboxes]":
-    from proctor.sandboxes import Sandboxes  # noqa: PLC0415 - every pytest run imports this plugin; few use it
+    from proctor.sandboxes import Sandboxes
 
     sandboxes = Sandboxes(tmp_path_factory.mktemp("sandboxes"))
     sandboxes.create(_NAME, preset=proctor_preset, auth_from=proctor_auth_from)

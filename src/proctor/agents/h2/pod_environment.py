@@ -296,7 +296,7 @@ class PodEnvironment:
         """Run a script that is none of the pod's: nothing in its environment says so."""
         return await self._environment.exec(["sh", "-c", script, "sh", *arguments], timeout=_QUERY_SECONDS)
 
-    async def _run_in_home(self, command: Sequence[str], *, timeout: float, stdin: bytes = b"") -> ExecResult:  # noqa: ASYNC109
+    async def _run_in_home(self, command: Sequence[str], *, timeout: float, stdin: bytes = b"") -> ExecResult:
         """Run a command in the pod's home and the task's workspace."""
         keep = " ".join(self._variables)
         return await self._environment.exec(

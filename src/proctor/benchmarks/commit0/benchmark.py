@@ -117,7 +117,7 @@ class Commit0(Benchmark):
         """Rows without a commit or a list of tests."""
         return self._invalid_tasks
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """Local environments need the Python that the row asks for; an image brings its own."""
         if runner == "docker":
             return None
@@ -180,7 +180,7 @@ class Commit0(Benchmark):
             job = await here._grading_job(task, context, Path(scratch))  # noqa: SLF001 - our own
             stub, oracle = await stub_results(job), await oracle_results(job)
             again, _ = await strict_run(job, job.tree)
-            leaks = await asyncio.to_thread(here._leaks, task, job)  # noqa: SLF001
+            leaks = await asyncio.to_thread(here._leaks, task, job)  # noqa: SLF001 - our own
             controls = None
             if context.options.controls and oracle is not None and not oracle.error:
                 controls = control_summary(await make_controls(job, stub, oracle, Path(scratch)), None)

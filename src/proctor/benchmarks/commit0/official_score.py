@@ -91,4 +91,4 @@ def _is_resolved(summary: Mapping[str, Any]) -> bool:
 def _coverage(report: Mapping[str, Any]) -> float | None:
     totals = report.get("totals")
     percent = totals.get("percent_covered") if isinstance(totals, dict) else None
-    return percent / 100 if isinstance(percent, int | float) and 0 <= percent <= 100 else None  # noqa: PLR2004
+    return percent / 100 if isinstance(percent, int | float) and 0 <= percent <= 100 else None  # noqa: PLR2004 - percent

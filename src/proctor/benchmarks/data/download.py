@@ -17,7 +17,7 @@ def download_from_hub(repo: str, files: Sequence[str], into: Path) -> str:
         InfrastructureError: the hub cannot be reached, or huggingface_hub is not installed.
     """
     try:
-        from huggingface_hub import HfApi, snapshot_download  # noqa: PLC0415 - large, and an extra
+        from huggingface_hub import HfApi, snapshot_download
     except ImportError:
         raise InfrastructureError(
             f"fetching {repo} needs huggingface_hub", fix="install it: `pip install 'proctor[datasets]'`"

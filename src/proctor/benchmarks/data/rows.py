@@ -71,8 +71,8 @@ def _csv(path: Path) -> Iterable[RawRow]:
 
 def _parquet(path: Path) -> Iterable[RawRow]:
     try:
-        import pyarrow as pa  # type: ignore[import-untyped]  # noqa: PLC0415 - large, and an extra
-        from pyarrow import parquet  # noqa: PLC0415
+        import pyarrow as pa  # type: ignore[import-untyped]
+        from pyarrow import parquet
     except ImportError:
         raise InfrastructureError(
             "reading parquet needs pyarrow", where=path, fix="install it: `pip install 'proctor[datasets]'`"

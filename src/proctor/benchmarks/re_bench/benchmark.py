@@ -126,7 +126,7 @@ class ReBench(Benchmark):
         """Families that cannot say what their tasks are, or how their scores are read."""
         return self._invalid_tasks
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see StatesNeeds
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """What the task requires and this machine does not have."""
         family, name = self._family_and_name(task)
         missing = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb, gpus=machine.gpus)

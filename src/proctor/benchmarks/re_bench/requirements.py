@@ -14,7 +14,7 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
     Raises:
         InfrastructureError: it cannot; says all that is missing.
     """
-    import psutil  # noqa: PLC0415 - slow, and only a run asks
+    import psutil
 
     memory_mb = psutil.virtual_memory().total // 2**20
     missing = missing_requirements(

@@ -109,13 +109,13 @@ class ReBenchDemoSource(BenchmarkSource):
     about = "two small task families that run on any machine: one by its best score, one by its last"
     splits: tuple[str, ...] = ()
 
-    def open(self, split: str | None) -> ReBench:  # noqa: ARG002 - see BenchmarkSource
+    def open(self, split: str | None) -> ReBench:
         """They come with the package."""
         root = Path(__file__).parent / "families"
         families, unusable = load_families(root, trusted=True)
         return ReBench("re_bench_demo", families, unusable, source=str(root))
 
-    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:  # noqa: ARG002
+    async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """Nothing has to be fetched."""
         raise UsageError("re_bench_demo comes with Proctor", fix="just run it")
 

@@ -57,7 +57,7 @@ class SuiteBenchmark(Benchmark):
         made._provider = provider  # noqa: SLF001 - our own
         return made
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - as it is called
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """A language of its environment that this machine does not have."""
         folder = self._instances[task.id].environment
         try:

@@ -94,7 +94,7 @@ def _object(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, An
 
 
 def _violations(document: object, kind: type[Any], file: str) -> Iterator[DocumentProblem]:
-    from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and needed for bad files only
+    from jsonschema import Draft202012Validator
 
     try:
         for error in Draft202012Validator(msgspec.json.schema(kind)).iter_errors(document):

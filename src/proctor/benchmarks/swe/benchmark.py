@@ -141,7 +141,7 @@ class SweBenchmark(Benchmark, Generic[R]):
     def _tasks(self) -> tuple[Task, ...]:
         return tuple(task_of(self.name, row, self.official_grader) for row in self.rows.values())
 
-    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:  # noqa: ARG002 - see Benchmark
+    def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """Why these environments cannot be made for a task on this machine."""
         return self.setup_of(task.id).missing_requirement(machine.gpus)
 

@@ -189,7 +189,6 @@ def _outcome(result: TaskResult) -> SweOutcome:
 def _imported_results(
     benchmark: str, outcomes: Sequence[SweOutcome], predictions: dict[str, SwePrediction]
 ) -> Iterator[ExternalTrial]:
-    status: Callable[[bool], TestStatus] = lambda good: TestStatus.PASSED if good else TestStatus.FAILED  # noqa: E731
     for outcome in outcomes:
         tests, prediction = outcome.tests or {}, predictions.get(outcome.instance_id)
         verdict = Verdict(
@@ -198,7 +197,10 @@ def _imported_results(
             cause=outcome.cause,
             reason=f"as the official harness reports it: {outcome.cause.value}",
             score=outcome.score,
-            tests=tuple(TestOutcome(id=test, before=None, after=status(good)) for test, good in tests.items()),
+            tests=tuple(
+                TestOutcome(id=test, before=None, after=TestStatus.PASSED if good else TestStatus.FAILED)
+                for test, good in tests.items()
+            ),
             grader="elsewhere",
         )
         attempt = Attempt(number=1, started_at="", ended_at="", cause=Cause.ANSWERED, detail="", logs="")

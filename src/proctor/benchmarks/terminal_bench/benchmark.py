@@ -133,7 +133,7 @@ class TerminalBench(StateGradedBenchmark):
             return error.sentence
         return None
 
-    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:  # noqa: ARG002 - see Benchmark
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """The container; all that the agent starts from is in its image.
 
         Raises:

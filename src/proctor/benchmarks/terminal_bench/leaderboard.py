@@ -43,14 +43,14 @@ class LeaderboardFormat(Format):
     about = "a score as Terminal-Bench's leaderboard counts it, with its standard error"
     suffix = ".json"
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Score all trials of the run."""
         score = leaderboard_score(trials_of(run.results()), run.config().tasks)
         target.write_bytes(to_json(score))
         lost = [f"{score.dropped} lost to errors, which do not count"] if score.dropped else []
         return ExportResult(files=1, left_out=(*lost, *(f"{task} has no trial that counts" for task in score.missing)))
 
-    def read(self, source: Path, options: ImportOptions) -> ExternalRun:  # noqa: ARG002 - see Format
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """There is nothing to be read: a score is no run."""
         raise UsageError("a score does not hold the trials that it is of", fix="import the job: --format harbor")
 

@@ -134,7 +134,7 @@ async def repair(
     pristine: Path,
     artifacts: Path,
     max_iters: int = 3,
-    timeout: float = 120,  # noqa: ASYNC109 - for all files together; the tests have their own
+    timeout: float = 120,
     test_timeout: float = 300,
     jobs: int = 1,
     scratch: str = "/tmp",  # noqa: S108 - in the environment, where it is private

@@ -142,7 +142,7 @@ async def run_x07_test(
     name: str,
     artifacts: Path,
     patched: bool,
-    timeout: float,  # noqa: ASYNC109 - the limit inside the environment
+    timeout: float,
     jobs: int = 1,
     scratch: str = "/tmp",  # noqa: S108 - in the environment, where it is private
 ) -> X07Run | X07Failure:

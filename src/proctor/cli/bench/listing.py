@@ -77,7 +77,7 @@ def _print_benchmarks(*, as_json: bool) -> None:
 
 
 def _print_runnable(source: Benchmark, tasks: Sequence[Task], request: TaskRequest, *, as_json: bool) -> None:
-    from proctor.runner.preflight import obstacles_by_task  # noqa: PLC0415 - slow, and a plain list needs none of it
+    from proctor.runner.preflight import obstacles_by_task
 
     known = asyncio.run(obstacles_by_task(source, tasks, request))
     if as_json:

@@ -23,7 +23,7 @@ class LiveProgressView:
         self._runs = runs
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
-        from rich.text import Text  # noqa: PLC0415 - loaded already
+        from rich.text import Text
 
         def line(text: str, style: str = "") -> Text:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
@@ -47,8 +47,8 @@ class LiveProgressView:
             yield line(f"  and {len(running) - lines} more")
 
     def _bar(self) -> "RenderableType":
-        from rich.progress_bar import ProgressBar  # noqa: PLC0415 - loaded already
-        from rich.table import Table  # noqa: PLC0415
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
 
         done, total = sum(run.done for run in self._runs), sum(run.total for run in self._runs)
         grid = Table.grid(padding=(0, 1))

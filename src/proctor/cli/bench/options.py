@@ -46,7 +46,7 @@ class PrintedForm(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The same word, once it is known."""
-        from proctor.results.formats import find_format  # noqa: PLC0415 - help pages need none of it
+        from proctor.results.formats import find_format
 
         if value not in {"text", "json"}:
             try:

@@ -121,9 +121,9 @@ class ProgressDisplay:
         if not is_live_terminal():
             self._stack.enter_context(self._heartbeat)
             return
-        from rich.console import Console  # noqa: PLC0415 - only a terminal needs it
-        from rich.live import Live  # noqa: PLC0415
-        from rich.text import Text  # noqa: PLC0415
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
 
         console = Console(stderr=True)
         self._stack.enter_context(

@@ -24,18 +24,18 @@ def print_runs(bench: str, *, healthy: bool | None, logs: bool, **given: Any) ->
     check_formats(given)
     runs = benchmark_runs(bench)
     rows = run_rows(runs, HealthLookup(enabled=healthy))
-    from proctor.benchmarks import published_rows  # noqa: PLC0415 - in the memory that the results have released
+    from proctor.benchmarks import published_rows
 
     published, log_stats = published_rows(bench), _read_logs(runs) if logs else []
 
     def document() -> "Document":
-        from proctor.report.runs import runs_document  # noqa: PLC0415 - JSON needs none of it
+        from proctor.report.runs import runs_document
 
         tasks = {task for run in runs for task in run.config().tasks} if published else set()
         return runs_document(f"{bench} Results", rows, published, tasks=tasks, log_stats=log_stats)
 
     def as_csv() -> str:
-        from proctor.report.runs import runs_csv  # noqa: PLC0415 - likewise
+        from proctor.report.runs import runs_csv
 
         return runs_csv(rows)
 
@@ -73,6 +73,6 @@ def benchmark_runs(bench: str) -> list[RunStore]:
 
 
 def _read_logs(runs: Sequence[RunStore]) -> list[LogStats]:
-    from proctor.report.log_stats import read_log_stats  # noqa: PLC0415 - for --logs only
+    from proctor.report.log_stats import read_log_stats
 
     return [read_log_stats(run) for run in runs]

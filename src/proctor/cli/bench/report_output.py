@@ -34,7 +34,7 @@ def print_report(
 ) -> None:
     """Print a report in the chosen format, and write the page with --html. Nothing else is computed."""
     if given["html"] is not None:
-        from proctor.report.page import write_page  # noqa: PLC0415 - for --html only
+        from proctor.report.page import write_page
 
         write_page(make_document(), given["html"])
         log(f"wrote {given['html']}")
@@ -53,7 +53,7 @@ def log_unreadable(stores: Iterable[RunStore]) -> None:
 
 
 def _print_document(document: "Document", *, as_markdown: bool) -> None:
-    from proctor.report.document import document_markdown, document_text  # noqa: PLC0415 - help pages need none of it
+    from proctor.report.document import document_markdown, document_text
 
     if as_markdown:
         click.echo(document_markdown(document), nl=False)

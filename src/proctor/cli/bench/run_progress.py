@@ -48,13 +48,13 @@ class RunProgress(RunObserver):
         """What is being done for a trial now."""
         self.running[trial] = message
 
-    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:  # noqa: ARG002 - as the runner calls it
+    def model_responded(self, trial: Trial, event: ExchangeFinished) -> None:
         """The model has responded."""
         self._responses.append((time.monotonic(), event.tokens.total))
         self.unpriced = self.unpriced or event.cost_usd is None
         self.cost += event.cost_usd or 0.0
 
-    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:  # noqa: ARG002 - likewise
+    def attempt_retrying(self, trial: Trial, cause: Cause, detail: str, seconds: float) -> None:
         """An attempt is repeated."""
         self.running[trial] = f"waits {seconds:.0f} s to retry after {cause.value}"
 

@@ -114,13 +114,13 @@ def _follow(watched: list[_WatchedRun], *, quiet: bool) -> None:
 
 
 def _text(lines: str) -> "Text":
-    from rich.text import Text  # noqa: PLC0415 - for a terminal only
+    from rich.text import Text
 
     return Text(lines, no_wrap=True, overflow="ellipsis")
 
 
 def _live_view() -> "Live":
-    from rich.console import Console  # noqa: PLC0415 - for a terminal only
-    from rich.live import Live  # noqa: PLC0415
+    from rich.console import Console
+    from rich.live import Live
 
     return Live(console=Console(markup=False, highlight=False), transient=True, auto_refresh=False)

@@ -26,7 +26,7 @@ def refuse_keys(program: bytes) -> None:
     Raises:
         OSError: it cannot be had.
     """
-    import ctypes  # noqa: PLC0415 - slow, and rarely needed
+    import ctypes
 
     class SockFprog(ctypes.Structure):
         _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]

@@ -175,7 +175,7 @@ class Dialect(ABC):
         except DECODE_ERRORS:
             return [conversation]
 
-    def cache_writes(self, call: ModelCall) -> CacheWrites:  # noqa: ARG002 - for subclasses
+    def cache_writes(self, call: ModelCall) -> CacheWrites:
         """For how long the prompt is to be cached, at most; empty where that costs nothing of its own."""
         return ""
 
@@ -201,7 +201,7 @@ class Dialect(ABC):
     def message_items(self, message: Any) -> list[Any]:
         """What a response adds to its conversation."""
 
-    def is_instruction(self, item: Any) -> bool:  # noqa: ARG002 - for subclasses
+    def is_instruction(self, item: Any) -> bool:
         """Whether this message of the conversation is a part of the system prompt."""
         return False
 
@@ -221,11 +221,11 @@ class Dialect(ABC):
                 texts.append(self.item_text(item))
         return "\n".join(text for text in reversed(texts) if text)
 
-    def client_filter(self, call: ModelCall) -> ClientFilter | None:  # noqa: ARG002 - for subclasses
+    def client_filter(self, call: ModelCall) -> ClientFilter | None:
         """What must be taken out of the response for this client; None where nothing is."""
         return None
 
-    def without_usage_options(self, body: bytes) -> bytes | None:  # noqa: ARG002 - for subclasses
+    def without_usage_options(self, body: bytes) -> bytes | None:
         """The body of a request without what asks for the usage of its stream, for a server that refuses it."""
         return None
 
@@ -273,7 +273,7 @@ class Dialect(ABC):
     def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
         """The events that stream this message; `piece_length` is the number of characters per event, 0 for all."""
 
-    def whole_body(self, message: Any, call: ModelCall) -> Any:  # noqa: ARG002 - for subclasses
+    def whole_body(self, message: Any, call: ModelCall) -> Any:
         """A message as the body of a response that is not a stream of events."""
         return message
 
@@ -306,7 +306,7 @@ class Dialect(ABC):
         """
         return _FIRST_ERROR if status == FINAL_STATUS else status
 
-    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:  # noqa: ARG002 - for subclasses
+    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
         """The status with which the gateway relays a provider's error once it has given up.
 
         Programs try again after 429 and 5xx for minutes, or for ever. The headers are those of the request.

@@ -280,7 +280,7 @@ class GeminiDialect(Dialect):
         """An event without a name, on lines as Google ends them."""
         return b"data: " + (event.encode() if isinstance(event, str) else msgspec.json.encode(event)) + b"\r\n\r\n"
 
-    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:  # noqa: ARG002 - the status says it
+    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
         """An error with its status in words."""
         name = _STATUSES.get(status, "UNKNOWN")
         return {"error": {"code": status, "message": message, "status": name, "details": []}}

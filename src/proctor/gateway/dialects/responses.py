@@ -283,11 +283,11 @@ class ResponsesDialect(Dialect):
             "Please adjust your input and try again."
         )
 
-    def refusal_status(self, status: int) -> int:  # noqa: ARG002 - one for all
+    def refusal_status(self, status: int) -> int:
         """Codex gives up at once on this status alone, whatever its configuration."""
         return 400
 
-    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:  # noqa: ARG002 - one for all
+    def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
         """Likewise: it tries again after 401, 403 and 404 as well."""
         return 400
 

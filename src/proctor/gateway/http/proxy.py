@@ -72,7 +72,7 @@ class _ConnectProtocol(asyncio.Protocol):
         elif len(self._data) > _MAX_HEAD_BYTES:
             self._fail()
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+    def connection_lost(self, error: Exception | None) -> None:
         self._fail()
 
     def _fail(self) -> None:

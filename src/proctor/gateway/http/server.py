@@ -206,7 +206,7 @@ class _ServerConnection(SharedBufferProtocol):
         self.idle_since = self.loop.time()
         self._server.connection_opened(self)
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+    def connection_lost(self, error: Exception | None) -> None:
         self._server.connection_closed(self)
         self._discard_pending()
         self._rejected = True

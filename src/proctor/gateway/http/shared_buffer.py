@@ -19,7 +19,7 @@ class SharedBufferProtocol(asyncio.BufferedProtocol, ABC):
     def __init__(self, buffer: memoryview) -> None:
         self._buffer = buffer
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - one size for all
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:

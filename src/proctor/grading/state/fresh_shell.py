@@ -37,7 +37,7 @@ async def run_in_fresh_shell(
     quarantined: QuarantinedEnvironment,
     command: str,
     *,
-    timeout: float | None,  # noqa: ASYNC109 - the environment's clock, which also kills what the command started
+    timeout: float | None,
     cwd: str | None = None,
     program: str = "/bin/sh",
     variables: Mapping[str, str] | None = None,

@@ -155,7 +155,7 @@ def _is_installers(file: str, content: bytes | None) -> bool:
 
 
 async def _read(environment: Environment, file: str) -> bytes | None:
-    from proctor.grading.state.snapshot import read_small_file  # noqa: PLC0415 - the snapshot records settings
+    from proctor.grading.state.snapshot import read_small_file
 
     content = await read_small_file(environment, file)
     return content if content is not None and len(content) <= _MAX_BYTES else None

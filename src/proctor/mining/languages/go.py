@@ -34,7 +34,7 @@ class GoLanguage(Language):
         self,
         project: Project,
         settings: MineSettings,
-        install: InstallFolder,  # noqa: ARG002 - go.sum has every version
+        install: InstallFolder,
     ) -> EnvironmentPlan:
         """The modules that `go.mod` names, in the versions of `go.sum`."""
         files = project.manifests(_MANIFESTS)

@@ -57,7 +57,7 @@ class JavaLanguage(Language):
         self,
         project: Project,
         settings: MineSettings,
-        install: InstallFolder,  # noqa: ARG002 - builds name their versions
+        install: InstallFolder,
     ) -> EnvironmentPlan:
         """What the build fetches for a run of its tests."""
         is_maven = _is_maven(project)

@@ -49,7 +49,7 @@ class JavaScriptLanguage(Language):
         self,
         project: Project,
         settings: MineSettings,
-        install: InstallFolder,  # noqa: ARG002 - the lock file says it all, and without one the registry's dates do
+        install: InstallFolder,
     ) -> EnvironmentPlan:
         """The packages of the lock file; without one, those of the change's month."""
         _package(project)

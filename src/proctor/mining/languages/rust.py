@@ -45,7 +45,7 @@ class RustLanguage(Language):
         self,
         project: Project,
         settings: MineSettings,
-        install: InstallFolder,  # noqa: ARG002 - Cargo resolves while it installs
+        install: InstallFolder,
     ) -> EnvironmentPlan:
         """The crates of `Cargo.lock`, compiled; without one, those that fit `Cargo.toml` when it is installed."""
         manifests = [path for path in project.paths if PurePosixPath(path).name == "Cargo.toml"]

@@ -39,7 +39,7 @@ class AtifFormat(Format):
     about = "trajectories for other viewers: ATIF, one file per trial"
     suffix = ""
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the trajectory of every trial's last attempt."""
         target.mkdir()
         config, files, left_out = run.config(), 0, list[str]()

@@ -15,7 +15,7 @@ _KINDS: Final[tuple[FrameKind, ...]] = get_args(FrameKind)
 class _TableFormat(Format):
     """A folder with trials, tests and model calls."""
 
-    def read(self, source: Path, options: ImportOptions) -> ExternalRun:  # noqa: ARG002 - none is read
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """A run cannot be made from its tables."""
         raise UsageError("tables are exported only", fix="import a format that has whole runs")
 
@@ -25,7 +25,7 @@ class CsvFormat(_TableFormat):
 
     about = "tables: one row per trial, test and model call, as CSV files"
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - no name in it
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the tables."""
         target.mkdir()
         for kind in _KINDS:
@@ -39,7 +39,7 @@ class ParquetFormat(_TableFormat):
 
     about = "tables: the same as Parquet files (needs the extra `frames`)"
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - likewise
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the tables."""
         frames = {kind: make_frame([run], kind) for kind in _KINDS}
         target.mkdir()

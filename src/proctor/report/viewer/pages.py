@@ -311,7 +311,7 @@ def _benchmark_instruction(table: RunTable, task_id: str) -> str:
 
 @lru_cache(maxsize=4)
 def _instructions(benchmark: str, source: str, split: str | None) -> Mapping[str, str]:
-    from proctor.benchmarks import reopen  # noqa: PLC0415 - seldom needed, and slow
+    from proctor.benchmarks import reopen
 
     try:
         return {task.id: task.public.instruction for task in reopen(benchmark, source, split).tasks()}

@@ -54,7 +54,7 @@ EnvironmentCheck = Callable[[NodeClient, str, str], bool]
 class StoppedAssignment(Assignment):
     """The session stops: no attempt is made."""
 
-    async def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> AttemptOutput:  # noqa: ARG002 - there is none
+    async def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> AttemptOutput:
         """Refuse."""
         raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
 

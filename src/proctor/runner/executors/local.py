@@ -42,7 +42,7 @@ class LocalExecutor(Executor):
         self._prefetcher.release(task)
 
     @asynccontextmanager
-    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:  # noqa: ARG002 - the gateway reserves
+    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:
         """Wait until fewer agents are running than may."""
         async with self._attempts:
             yield LocalAssignment(self._resources[run.config.run_id])

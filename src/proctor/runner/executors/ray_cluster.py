@@ -59,7 +59,7 @@ class NodeActor:
         Raises:
             NodeGone: nothing answers.
         """
-        from ray.exceptions import ActorDiedError, RayError  # noqa: PLC0415 - see above
+        from ray.exceptions import ActorDiedError, RayError
 
         try:
             return await getattr(self._handle, method).remote(*arguments)
@@ -77,7 +77,7 @@ class NodeActor:
         Raises:
             NodeGone: nothing answers.
         """
-        from ray.exceptions import RayError  # noqa: PLC0415 - as above
+        from ray.exceptions import RayError
 
         try:
             sent = getattr(self._handle, method).options(num_returns="streaming").remote(order)
@@ -88,7 +88,7 @@ class NodeActor:
 
     def kill(self) -> None:
         """End the worker's process."""
-        import ray  # noqa: PLC0415 - as above
+        import ray
 
         with contextlib.suppress(Exception):
             ray.kill(self._handle, no_restart=True)
@@ -128,7 +128,7 @@ class RayCluster:
 
     async def nodes(self) -> list[ClusterNode]:
         """The nodes that are alive; blocks in a thread for as long as the head does not answer."""
-        import ray  # noqa: PLC0415 - as above
+        import ray
 
         found = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
         hosts = [node["NodeManagerHostname"] for node in found]
@@ -145,14 +145,14 @@ class RayCluster:
 
     async def drained(self) -> set[str]:
         """The ids of the nodes that get no further work."""
-        from ray.experimental.internal_kv import _internal_kv_list  # noqa: PLC0415 - as above
+        from ray.experimental.internal_kv import _internal_kv_list
 
         keys = await asyncio.to_thread(_internal_kv_list, _DRAINED_PREFIX, namespace=_NAMESPACE.encode())
         return {key.removeprefix(_DRAINED_PREFIX).decode() for key in keys}
 
     async def drain(self, node: ClusterNode, *, undo: bool = False) -> None:
         """Give a node no further work; what is under way on it is finished."""
-        from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_put  # noqa: PLC0415 - as above
+        from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_put
 
         key = _DRAINED_PREFIX + node.id.encode()
         if undo:
@@ -162,8 +162,8 @@ class RayCluster:
 
     def start_worker(self, node: ClusterNode, lease_seconds: float, at_once: int) -> NodeActor:
         """Start a worker on exactly this node. It is never restarted, and no call to it is repeated."""
-        import ray  # noqa: PLC0415 - as above
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - as above
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         worker = ray.remote(NodeWorker).options(
             num_cpus=0,
@@ -180,9 +180,9 @@ class RayCluster:
         Raises:
             NodeGone: the node is not there any more.
         """
-        import ray  # noqa: PLC0415 - as above
-        from ray.exceptions import RayError  # noqa: PLC0415 - as above
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - as above
+        import ray
+        from ray.exceptions import RayError
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options = {
             "num_cpus": 0,
@@ -196,7 +196,7 @@ class RayCluster:
 
     async def close(self) -> None:
         """Leave the cluster."""
-        import ray  # noqa: PLC0415 - as above
+        import ray
 
         if self.has_head:
             await asyncio.to_thread(ray.shutdown)
@@ -211,7 +211,7 @@ def check_installed() -> None:
     Raises:
         UsageError: it is not.
     """
-    from importlib.util import find_spec  # noqa: PLC0415 - here only
+    from importlib.util import find_spec
 
     if find_spec("ray") is None:
         raise UsageError("--executor ray needs Ray, which is not installed", fix=_INSTALL)
@@ -292,14 +292,14 @@ def _check_token(address: str) -> None:
 
 
 def _connect(address: str) -> None:
-    import ray  # noqa: PLC0415 - as above
+    import ray
 
     # It says much that is not for users, among it that it sets no handler of signals: ours stay.
     logging.getLogger("ray").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     # Whatever it is told to log, it prints what happens to nodes on stdout, where results go.
     if hasattr(ray._private.worker, "print_to_stdstream"):  # noqa: SLF001 - there is no other way
-        ray._private.worker.print_to_stdstream = lambda *_, **__: None  # noqa: SLF001
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None  # noqa: SLF001 - likewise
     ray.init(
         address=address, namespace=_NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False
     )

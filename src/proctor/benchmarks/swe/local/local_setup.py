@@ -45,7 +45,7 @@ class LocalInstanceSetup:
         self._row = row
         self._start = start_state
 
-    def missing_requirement(self, gpus: int = 0) -> str | None:  # noqa: ARG002 - see InstanceSetup
+    def missing_requirement(self, gpus: int = 0) -> str | None:
         """Why this machine cannot set the instance up; None when no reason is known without trying."""
         try:
             _ = self._setup_spec
