@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -58,6 +58,11 @@ class Outcome(NamedTuple):
         return bool(self.harm) or self.graded.verdict.status is Status.RESOLVED
 
 
+async def timed(work: Awaitable[TaskEvaluation]) -> tuple[TaskEvaluation, float]:
+    started = time.monotonic()
+    return await work, time.monotonic() - started
+
+
 class Arena:
     """Grades cheats in environments below `folder`, on a host that is watched."""
 
@@ -95,20 +100,19 @@ class Arena:
         honest = {path: f"{text}# {cheat.name}\n" for path, text in TASKS["unittest"].solution.items()}
         repo = TASKS["unittest"].repo
         beside = diff(repo, {**repo, **honest}, self.folder / f"diff-{secrets.token_hex(4)}")
-        started = time.monotonic()
         provider = ArenaProvider(self.environments)
         with variable("PROCTOR_CACHE", str(self.cache)):
             # Of the honest one, whether it is disturbed is all that is asked.
-            graded, bystander = await asyncio.gather(
-                self._evaluate(provider, cheat.task, self.submission(cheat), controls),
-                self._evaluate(provider, BYSTANDER, beside, controls=0),
+            (graded, seconds), (bystander, usual_seconds) = await asyncio.gather(
+                timed(self._evaluate(provider, cheat.task, self.submission(cheat), controls)),
+                timed(self._evaluate(provider, BYSTANDER, beside, controls=0)),
             )
         await provider.close()
-        seconds = time.monotonic() - started
         harm = [*self._harm(before), *await self._survivors()]
         if bystander.verdict.status is not Status.RESOLVED:
             harm.append(f"the honest task beside it: {bystander.verdict.reason}")
-        if seconds > cheat.seconds:
+        # On a busy machine, honest submissions take longer too.
+        if seconds > cheat.seconds + 5 * usual_seconds:
             harm.append(f"grading took {seconds:.0f} s")
         return Outcome(cheat, graded, tuple(harm), seconds)
 
