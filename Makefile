@@ -104,7 +104,7 @@ perf: dev
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
 
-# How many tests of core's Python tasks have an altered twin that the oracle fails. Fails when they are too few.
+# How many tests of core's Python tasks have an altered version that the oracle fails. Fails when they are too few.
 controls-trial: dev
 	@PYTHONPATH=tests $(BIN)/python -m controls_trial $(ARGS)
 

@@ -125,9 +125,9 @@ async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> Ru
 
 
 async def sweep_async(file: str | Path, **options: Unpack[SweepOptions]) -> SweepResults:
-    """Make the runs that a sweep's file asks for, task by task in turns, and compare them.
+    """Make the runs that a sweep's file describes, interleaved by task, and compare them.
 
-    It starts without asking: what bounds its cost is `max_cost`, here or in the file.
+    It starts without confirmation: `max_cost`, here or in the file, limits its cost.
 
     Args:
         file: TOML, as ``proctor bench sweep`` takes it.

@@ -24,19 +24,18 @@ class CommonOptions(TypedDict, total=False):
         address: With --executor ray: the cluster. [default: the one that this machine is a node of]
         node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
             and `validate`, graders. [default: --jobs]
-        insecure_cluster: With --executor ray: also on a cluster that lets in whoever reaches it.
-        max_cost: What the whole run, or the whole sweep, may cost.
-        h2_program: For pods: the program h2, where it is not found by itself.
+        insecure_cluster: With --executor ray: allow a cluster without token authentication.
+        max_cost: Cost limit of the run or sweep.
+        h2_program: For pods: the program h2. [default: from H2_BIN or PATH]
         pod_start_timeout: With --mode h2: the time that all agents of a pod have to start.
-        program: The agent's program, where it is not found by itself; for `command`, what to show in the
+        program: The agent's program, if it is not on PATH; for `command`, a file or folder to mount in the
             environment.
-        own_login: Let the agent's own login through, instead of adding a key.
+        own_login: Use the agent's own login instead of an API key.
         auth_from: With --own-login: where the login is. [default: ~/.h2/claude-config/default]
         retries: How often to retry after an error that was not the agent's.
-        prices: A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or
+        prices: A JSON or YAML file of prices, in addition to the built-in ones; also in litellm's format, or
             `litellm` for the table of the installed package.
-        notify: Called when the session ends: a command, which reads a JSON document, or a web hook; may be
-            repeated.
+        notify: Command or webhook that receives a JSON summary when the session ends; may be repeated.
     """
 
     results: Path | None
@@ -103,8 +102,8 @@ class TaskOptions(TypedDict, total=False):
         image_map: With --runner docker: a JSON or YAML file of images to use instead of others: {name: name}.
         force_build: With --runner docker: build a task's image from its Dockerfile, also where a ready image is
             named.
-        controls: Pairs of test runs with altered expectations, which a right submission fails; 0: none.
-        isolation: off: local environments are not isolated from this machine. Unsafe. [default: on]
+        controls: Control pairs: test runs with altered expectations, which a correct submission fails; 0 disables.
+        isolation: Isolate local environments from this machine; `off` is unsafe. [default: on]
     """
 
     split: str | None
@@ -134,30 +133,30 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
         mode: One agent, or a pod of agents that h2 runs.
         agent: claude_code, codex, gemini, pi, opencode, copilot, mini_swe_agent, qwen, droid, kimi, cline,
             openhands, aider, command, oracle, nop, or a plugin's. [default: claude_code; with --mode h2: h2_pod]
-        command: With --agent command: what to run in the environment, in words as a shell reads them.
-        system_prompt: Replaces the system prompt of the agent's program.
-        append_system_prompt: Is added to the system prompt of the agent's program.
+        command: With --agent command: the command line to run in the environment (shell quoting).
+        system_prompt: Text that replaces the system prompt of the agent's program.
+        append_system_prompt: Text appended to the system prompt of the agent's program.
         allowed_tools: The tools that the model is offered, as Bash,Read. [default: all]
-        effort: How much the model is to think, for agents with such a setting: low, medium, high, or another level
-            that the agent's program has. [default: the program's own]
+        effort: Reasoning effort, for agents with such a setting: low, medium, high, or another level that the
+            agent's program has. [default: the program's own]
         agent_env: A variable for the agent's program; may be repeated. It is stored with the run: no secrets.
         model: A model id or short name; NAME/MODEL of a --provider; script:FILE; replay:RUN.
-        providers: Where a provider is: anthropic, openai, gemini, or a name of your own for a server that speaks
-            OpenAI's dialects, whose key is in NAME_API_KEY; may be repeated.
+        providers: Base URL of a provider: anthropic, openai, gemini, or a name of your own for a server with
+            OpenAI's API, whose key is in NAME_API_KEY; may be repeated.
         preset: The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]
         pod_template: With --mode h2: a pod template of the preset, or a file. [default: benchmark]
         variables: With --mode h2: a variable of the template; may be repeated.
         trials: Trials of each task.
-        shuffle: Take the tasks in the order that this seed gives.
+        shuffle: Shuffle the tasks with this seed.
         concurrency: Agents running at once.
         grade_concurrency: Graders running at once. [default: as many as CPUs]
-        timeout: An agent's time for a task, instead of the benchmark's own.
-        max_turns: Requests that an agent may make for a task; not for pods.
-        max_cost_per_task: What one trial of a task may cost.
-        network: What agents can reach, instead of what the benchmark says.
-        memory: Memory of an agent's environment, such as 4GB. [default: the task's, or 8GiB]
-        processes: Processes in an agent's environment at once. [default: the task's, or 4096]
-        disk: What an agent's environment may write. [default: the task's, or 20GiB]
+        timeout: Agent timeout per task. [default: the benchmark's own]
+        max_turns: Maximum model requests per trial; not for pods.
+        max_cost_per_task: Cost limit per trial.
+        network: Network access of agents. [default: the benchmark's own]
+        memory: Memory limit of an agent's environment, as 4GB. [default: the task's, or 8GiB]
+        processes: Process limit of an agent's environment. [default: the task's, or 4096]
+        disk: Disk limit of an agent's environment. [default: the task's, or 20GiB]
         gpus: With --runner docker: GPUs of an agent's environment. [default: as many as the task needs]
         web: Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.
     """
@@ -202,16 +201,16 @@ class EvaluateOptions(TaskOptions, total=False):
         address: With --executor ray: the cluster. [default: the one that this machine is a node of]
         node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
             and `validate`, graders. [default: --jobs]
-        insecure_cluster: With --executor ray: also on a cluster that lets in whoever reaches it.
-        timeout: For each test run, instead of the benchmark's own.
+        insecure_cluster: With --executor ray: allow a cluster without token authentication.
+        timeout: Timeout of each test run. [default: the benchmark's own]
         jobs: Tasks graded at the same time.
         artifacts: Where results of tests and logs go.
         keep_artifacts: Keep the graded trees there too.
         repair: Where a suite's test program has a linter: let it repair what the patch touched; memory: only count
             what it would do.
-        repair_max_iters: Rounds of that repair.
+        repair_max_iters: Maximum repair iterations.
         determinism_runs: Run the tests after the patch N times. [default: the suite's, or 1; `validate`: 2]
-        cache: Grade anew what was graded before.
+        cache: Reuse cached verdicts.
     """
 
     image_disk: int | str | None

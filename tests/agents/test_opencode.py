@@ -32,7 +32,7 @@ def test_the_native_program_is_mounted_and_a_launcher_without_one_is_refused(tmp
 
 
 def test_it_must_be_told_its_model() -> None:
-    with pytest.raises(UsageError, match="OpenCode must be told its model"):
+    with pytest.raises(UsageError, match="OpenCode requires --model"):
         OpenCode().arguments(REQUEST)
 
 

@@ -9,7 +9,7 @@ from proctor.core.errors import UsageError
 
 
 def test_it_must_be_told_its_model() -> None:
-    with pytest.raises(UsageError, match="pi must be told its model"):
+    with pytest.raises(UsageError, match="pi requires --model"):
         Pi().script_arguments(AgentRequest(task_id="t", instruction="x", logs="/tmp"))
 
 

@@ -83,13 +83,13 @@ def test_every_measure_can_be_used(name: str) -> None:
     [
         ("", "a rule has an empty condition"),
         ("better,", "a rule has an empty condition"),
-        ("best", "'best' is no condition of a rule"),
-        ("verdict >= 1", "'verdict >= 1' is no condition of a rule"),
-        ("conclusion >= 1", "'conclusion >= 1' is no condition of a rule"),
-        ("cost <= much", "'much' in 'cost <= much' is no number"),
-        ("better by", "'better by' is no condition of a rule"),
-        ("better by far", "'far' in 'better by far' is no number"),
-        ("rate >= 3 % 4", "'3 % 4' in 'rate >= 3 % 4' is no number"),
+        ("best", "'best' is not a condition"),
+        ("verdict >= 1", "'verdict >= 1' is not a condition"),
+        ("conclusion >= 1", "'conclusion >= 1' is not a condition"),
+        ("cost <= much", "'much' in 'cost <= much' is not a number"),
+        ("better by", "'better by' is not a condition"),
+        ("better by far", "'far' in 'better by far' is not a number"),
+        ("rate >= 3 % 4", "'3 % 4' in 'rate >= 3 % 4' is not a number"),
         ("not worse by 2", "'2' in 'not worse by 2' is more than the whole"),  # would always hold
         ("better by 2", "'2' in 'better by 2' is more than the whole"),  # never
         ("better by -2%", "'-2%' in 'better by -2%' has a sign"),

@@ -165,8 +165,8 @@ def test_what_is_shown_alone_may_not_be_among_many() -> None:
     assert "0.156 after correction" in many[0].sentence
     # Six flips of six are too few among five comparisons, so it takes more tasks to show as much.
     assert (alone.tasks_needed, many[0].tasks_needed) == (
-        tasks_needed(PairedSpread.of_flips(6 / 46, 0.0)),
-        tasks_needed(PairedSpread.of_flips(6 / 46, 0.0), significance=0.01),
+        tasks_needed(PairedSpread.of([1.0] * 6 + [0.0] * 40)),
+        tasks_needed(PairedSpread.of([1.0] * 6 + [0.0] * 40), significance=0.01),
     )
     assert alone.tasks_needed != many[0].tasks_needed
     assert many[1].minimum_detectable_difference is None

@@ -65,7 +65,7 @@ def test_a_team_that_is_better_than_the_best_of_n_is_worth_it() -> None:
     assert found.conclusion == 1
     assert found.sentence == (
         "The team is worth it: pod resolves 95.0% at $2.00 a task; the same money buys 2.0 trials of alone, of which "
-        "the best resolves 30.0% to 51.0% (bounds from one trial of each task, a perfect judge choosing among 2.0)."
+        "the best resolves 30.0% to 51.0% (bounds from one trial of each task, selected by an oracle)."
     )
 
 

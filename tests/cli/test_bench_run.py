@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--timeout nan", "--timeout must be a number above 0, not 'nan'"),
         ("--attempts 100000000000000000000", f"--trials must be a whole number from 1 to 1,000,000, not '{10**20}'"),
         ("--exclude none.txt", "none.txt: cannot read the exclusion list: No such file or directory"),
-        ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is no UTF-8 text"),
+        ("--exclude latin.txt", "latin.txt: cannot read the exclusion list: it is not UTF-8 text"),
         (
             "--max-cost 1 --max-cost-per-task 2",
             f"{SLIM}; give a --max-cost-per-task that fits into --max-cost",

@@ -36,5 +36,5 @@ def test_what_init_makes_runs_as_it_is_without_a_key(tmp_path: Path, env: dict[s
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "run.sh").write_text("mine")
     assert dispatch(["init", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["run.sh"]

@@ -61,7 +61,7 @@ def test_a_task_from_a_diff_has_its_tests_hidden_and_labelled_and_is_healthy(
         subprocess.run([*git, *words], check=True)
     (suite.parent / "repo/area.py").write_text("what is not committed is not taken")
     assert add(suite) == 0
-    assert "1 tests must begin to pass, 1 must go on passing" in capsys.readouterr().out
+    assert "1 fail-to-pass, 1 pass-to-pass" in capsys.readouterr().out
     folder = suite / "instances/area_1"
     instance = json.loads((folder / "instance.json").read_bytes())
     labels = [[test.rpartition(".")[2] for test in instance["eval"][f"{kind}_to_pass"]] for kind in ("fail", "pass")]

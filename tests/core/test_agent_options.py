@@ -26,7 +26,7 @@ def test_a_prompt_is_a_text_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "odd.md").write_bytes(b"\xff\xfe")
     assert read_prompt("Mail a@b.c", tmp_path) == "Mail a@b.c"
     assert read_prompt("@careful.md", tmp_path) == read_prompt(f"@{tmp_path}/careful.md", Path("/")) == "Be careful.\n"
-    for name, sentence in (("none.md", "No such file"), ("odd.md", "no UTF-8")):
+    for name, sentence in (("none.md", "No such file"), ("odd.md", "not UTF-8")):
         with pytest.raises(UsageError, match=sentence):
             read_prompt(f"@{name}", tmp_path)
 

@@ -75,7 +75,7 @@ def test_files_are_relative_to_where_they_are_named(tmp_path: Path) -> None:
 def test_a_refusal_names_the_option_as_it_was_given() -> None:
     with pytest.raises(UsageError, match=r"^max_turns must be a whole number from 1 to 1,000,000, not 0$"):
         read_options(RunRequest, {"max_turns": 0}, folder=Path())
-    with pytest.raises(UsageError, match=r"^--docker-image must be a text, not ''$"):
+    with pytest.raises(UsageError, match=r"^--docker-image must be a string, not ''$"):
         read_options(RunRequest, {"image": ""}, folder=Path(), command_line=True)
 
 

@@ -26,7 +26,7 @@ def test_a_file_that_a_user_names_is_text_with_or_without_the_mark_of_its_editor
         (tmp_path / "given").write_bytes(written)
         assert read_user_file(tmp_path / "given", "the list") == "a: ü\n"
     (tmp_path / "given").write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="given: cannot read the list: it is no UTF-8 text"):
+    with pytest.raises(UsageError, match="given: cannot read the list: it is not UTF-8 text"):
         read_user_file(tmp_path / "given", "the list")
     with pytest.raises(UsageError, match="nowhere: cannot read the list: No such file"):
         read_user_file(tmp_path / "nowhere", "the list")

@@ -251,20 +251,20 @@ async def test_the_time_that_a_pod_has_to_start_is_an_option(cli_world: CliWorld
 SCRIPTED: dict[str, tuple[tuple[object, ...], str]] = {
     "by default": (
         ("--preset", "opus"),
-        "the script plays claude-sonnet-4-5 and is priced as that; to play the preset's opus, give --var model=opus",
+        "scripted model, priced as claude-sonnet-4-5; for the preset's opus, give --var model=opus",
     ),
-    "of the preset": (("--var", "model=opus"), f"the script plays {MODEL_ALIASES['opus']} and is priced as that"),
+    "of the preset": (("--var", "model=opus"), f"scripted model, priced as {MODEL_ALIASES['opus']}"),
     "of today": (
         ("--var", f"model={TODAYS_OPUS}"),
-        f"the script plays {TODAYS_OPUS} and is priced as that; to play the preset's opus, give --var model=opus",
+        f"scripted model, priced as {TODAYS_OPUS}; for the preset's opus, give --var model=opus",
     ),
     "without a price": (
         ("--var", "model=mine-1"),
-        "the script plays mine-1, of which no price is known; to play the preset's opus, give --var model=opus",
+        "scripted model, as mine-1, which has no known price; for the preset's opus, give --var model=opus",
     ),
     "of roles": (
         ("--pod-template", "./solo.yaml"),
-        "the script plays the models of the pod's roles, and each is priced as itself",
+        "scripted models of the pod's roles, each with its own price",
     ),
 }
 

@@ -70,7 +70,7 @@ async def test_runs_are_reported_shown_and_compared(cli_world: CliWorld) -> None
     turned = await cli_world.run("bench", "compare", "toy/run-002", "toy/run-001", "--gate", "better, lost = 0")
     assert turned.code == 0
     wrong = await cli_world.run("bench", "compare", "toy/run-001", "toy/run-002", "--gate", "best")
-    assert (wrong.code, "'best' is no condition of a rule" in wrong.stderr) == (2, True)
+    assert (wrong.code, "'best' is not a condition" in wrong.stderr) == (2, True)
 
     broken = await cli_world.run("bench", "breakdown", "toy/run-001", "toy/run-002")
     assert broken.stdout.splitlines()[0] == "By parity"

@@ -101,7 +101,7 @@ def test_a_file_that_is_no_yaml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="neither YAML nor JSON"):
         read_script(file)
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot read the script: it is no UTF-8 text"):
+    with pytest.raises(UsageError, match="cannot read the script: it is not UTF-8 text"):
         read_script(file)
     with pytest.raises(UsageError, match="cannot read the script"):
         read_script(tmp_path / "missing.yaml")

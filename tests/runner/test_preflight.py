@@ -91,7 +91,7 @@ async def test_images_that_cannot_be_had_are_one_reason_and_few_requests() -> No
     missing = await missing_requirements(toys, toys.tasks(), provider, image=None, machine=MACHINE, pull=True)
     (line,) = check_runnable(missing, {"another"})
     assert line == (
-        "80 tasks (toy-0001, …): its image is not on this machine, and none of 8 that were asked for can be had: "
+        "80 tasks (toy-0001, …): its image is not on this machine; none of the 8 requested images is available: "
         "there is no images/toy-0001"
     )
 

@@ -273,7 +273,7 @@ async def test_a_resumed_run_runs_the_same_program_or_nothing(tmp_path: Path) ->
     (program / "go.sh").write_text("echo right >answer.txt\n")
     toys = Toys(tmp_path, Toy(2))
     command = ("sh", "-c", 'exec sh "$PROCTOR_AGENT/go.sh"')
-    with pytest.raises(InfrastructureError, match="there is no such program; say where it is with --claude-bin"):
+    with pytest.raises(InfrastructureError, match="there is no such program; say where it is with --agent-bin"):
         await toys.create(agent="command", command=command, program=str(elsewhere))
     await toys.create(agent="command", command=command, program=str(program))
     program.rename(elsewhere)

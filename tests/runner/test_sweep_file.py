@@ -213,7 +213,7 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
     assert lines["concurency"] == "there is no such key; did you mean concurrency?"
     assert lines["grid.mode[1]"] == "must be one of baseline, h2, not 'h3'"
     assert lines["grid.attempts"] == "must be a list of at least one value"
-    assert "'much better' is no condition of a rule" in lines["rule"]
+    assert "'much better' is not a condition" in lines["rule"]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,10 @@ def test_every_problem_is_found_in_one_go_with_its_place(folder: Path) -> None:
             'max_turns: is given, and no configuration uses it: it is for mode = "baseline"',
         ),
         ('benchmark = "core"\n[grid]\nsystem_prompt = ["@none.md"]', "grid.system_prompt[0]: "),
-        ('benchmark = "core"\n[grid]\nallowed_tools = ["Bash("]', "grid.allowed_tools[0]: 'Bash(' is no list of tools"),
+        (
+            'benchmark = "core"\n[grid]\nallowed_tools = ["Bash("]',
+            "grid.allowed_tools[0]: 'Bash(' is not a list of tools",
+        ),
         ('benchmark = "core"\n[[run]]\nname = "a"\nagent_env = 3', "run[0].agent_env: must be a table, not 3"),
         (
             'benchmark = "core"\nmode = "h2"\nsystem_prompt = "x"\n[grid]\nmodel = ["opus"]',
@@ -264,8 +267,8 @@ def test_a_problem_is_named(folder: Path, text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"name = \n", "the sweep is no TOML: Invalid value (at line 1, column 8)"),
-        (b"\xff", "cannot read the sweep: it is no UTF-8 text"),
+        (b"name = \n", "the sweep is not valid TOML: Invalid value (at line 1, column 8)"),
+        (b"\xff", "cannot read the sweep: it is not UTF-8 text"),
         (None, "cannot read the sweep: No such file"),
     ],
 )

@@ -133,9 +133,7 @@ class CommandAgent(Agent):
         """
         program = Path(self._setup.program or "").absolute()
         if not program.exists():
-            raise InfrastructureError(
-                "there is no such program", where=program, fix="say where it is with --claude-bin"
-            )
+            raise InfrastructureError("there is no such program", where=program, fix="say where it is with --agent-bin")
         if not self._setup.command and not (program.is_file() and os.access(program, os.X_OK)):
             raise InfrastructureError("this is not an executable program", where=program)
         return program

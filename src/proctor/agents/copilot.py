@@ -94,7 +94,7 @@ class Copilot(ProgramAgent):
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the provider of the model, and nothing else to reach."""
         if request.model is None:
-            raise UsageError("Copilot CLI must be told its model", fix="give --model")
+            raise UsageError("Copilot CLI requires --model")
         kind, api, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
         return {
             "COPILOT_PROVIDER_BASE_URL": url + path,

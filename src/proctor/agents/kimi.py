@@ -55,7 +55,7 @@ class Kimi(NodeAgent):
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
         if request.model is None:
-            raise UsageError("Kimi Code must be told its model", fix="give --model")
+            raise UsageError("Kimi Code requires --model")
         kind, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
         sections: dict[str, dict[str, Any]] = {
             "models.run": {"provider": "proctor", "model": request.model, "max_context_size": _CONTEXT_TOKENS},

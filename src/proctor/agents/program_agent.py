@@ -249,7 +249,7 @@ class ProgramAgent(Agent):
             UsageError: the run names no model.
         """
         if request.model is None:
-            raise UsageError(f"{self.title} must be told its model", fix="give --model")
+            raise UsageError(f"{self.title} requires --model")
         return choose_dialect(request.model, self.dialects)
 
     async def solve(

@@ -83,7 +83,7 @@ class Qwen(NodeAgent):
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway, and the placeholder for the key."""
         if request.model is None:
-            raise UsageError("Qwen Code must be told its model", fix="give --model")
+            raise UsageError("Qwen Code requires --model")
         login, path = _LOGINS[choose_dialect(request.model, self.dialects)]
         prefix = login.upper()
         return {

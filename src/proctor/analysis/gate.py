@@ -124,7 +124,7 @@ def _parse_clause(text: str) -> GateClause:
     found = _CLAUSE.fullmatch(text)
     if found is None or found["measure"] not in MEASURES:
         raise UsageError(
-            f"{text!r} is no condition of a rule" if text else "a rule has an empty condition",
+            f"{text!r} is not a condition" if text else "a rule has an empty condition",
             fix="write `better`, `not worse`, `better by 2%`, `not worse by 2%`, or a measure with a bound, such as "
             f"`cost ratio <= 1.2`; the measures are {', '.join(MEASURES)}",
         )
@@ -136,12 +136,12 @@ def _parse_bound(written: str, clause: str, measure: str) -> float:
     """A bound. One that is always or never met, because of a missing unit, is refused."""
     found = _NUMBER.fullmatch(written.strip())
     if found is None:
-        raise UsageError(f"{written!r} in {clause!r} is no number", fix="write 0.3, 30%, or $1.50")
+        raise UsageError(f"{written!r} in {clause!r} is not a number", fix="write 0.3, 30%, or $1.50")
     number = float(found[1]) / (100 if found[2] else 1)
     if measure in _SHARES and abs(number) > 1:
         raise UsageError(f"{written!r} in {clause!r} is more than the whole", fix=f"write {float(found[1]):g}%, or 0.3")
     if found[2] and measure not in _SHARES | _RATIOS:
-        raise UsageError(f"{written!r} in {clause!r} is a share, and {measure} is none", fix="write a plain number")
+        raise UsageError(f"{written!r} in {clause!r}: {measure} takes no percentage", fix="write a plain number")
     return number
 
 

@@ -58,7 +58,9 @@ def read_outcomes(data: bytes, *, where: str) -> EvaluationOutcomes:
             return _outcomes(found.read_report(data), found.report_schemas[0])
     except InvalidData as error:
         raise UsageError(f"cannot be scored: {error.what}", where=where) from error
-    what = f"a report of kind {schema!r} cannot be scored" if schema else "this is no report: it has no schema_version"
+    what = (
+        f"a report of kind {schema!r} cannot be scored" if schema else "this is not a report: it has no schema_version"
+    )
     raise UsageError(what, where=where, fix=f"give a report of kind {PROCTOR_REPORT}, or of a registered format")
 
 

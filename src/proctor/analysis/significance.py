@@ -87,11 +87,6 @@ class PairedSpread(Record):
             differing=sum(one != 0 for one in differences) / number,
         )
 
-    @classmethod
-    def of_flips(cls, gained: float, lost: float) -> "PairedSpread":
-        """One trial of each task, if these shares of the tasks flip."""
-        return cls(mean=gained - lost, mean_square=gained + lost, differing=gained + lost)
-
 
 def tasks_needed(spread: PairedSpread, *, significance: float = SIGNIFICANCE_LEVEL, power: float = POWER) -> int | None:
     """How many common tasks it takes to see the mean of such differences; None for no difference.

@@ -39,7 +39,7 @@ class BestOfN(Record):
         """How it was estimated."""
         how = "estimated from" if self.exact else "bounds from"
         number = "one trial" if self.trials == 1 else f"{self.trials} trials"
-        return f"{how} {number} of each task, a perfect judge choosing among {self.n:.1f}"
+        return f"{how} {number} of each task, selected by an oracle"
 
 
 class TeamComparison(Record):

@@ -59,7 +59,7 @@ def benchmark_source(name: str) -> BenchmarkSource:
     if source is None:
         names = sorted(entry.name for entry in entry_points(group=GROUP))
         fix = suggest(name, names, f"choose one of {', '.join(names) or 'none'}")
-        raise UsageError(f"{name!r} is no benchmark whose data is fetched", fix=fix)
+        raise UsageError(f"{name!r} is not a benchmark whose data is downloaded", fix=fix)
     return source
 
 

@@ -191,7 +191,7 @@ class StateGradedBenchmark(Benchmark):
 
     def _no_machine_error(self) -> InfrastructureError:
         return InfrastructureError(
-            f"tasks of {self.name} need a machine of their own to be root of",
+            f"tasks of {self.name} need a container with root",
             fix="use --runner docker",
             cause=Cause.NOT_RUNNABLE_HERE,
         )

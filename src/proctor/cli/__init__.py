@@ -12,17 +12,17 @@ _INFRASTRUCTURE: Final = 12
 _INTERRUPTED: Final = 130
 COMPLETE_VARIABLE: Final = "_PROCTOR_COMPLETE"  # set by the shell's script
 COMMANDS: Final = {
-    "bench": ("proctor.cli.bench", "Benchmarks, their tasks, and what agents make of them."),
-    "cluster": ("proctor.cli.cluster", "The nodes of a Ray cluster: side by side, fetched for, drained."),
-    "completion": ("proctor.cli.completion", "The script with which your shell completes what you type."),
-    "doctor": ("proctor.cli.doctor", "What this machine can and cannot do, and how to fix it."),
-    "init": ("proctor.cli.init", "A folder to start with: a suite, a sweep, a script."),
-    "plugin": ("proctor.cli.plugin", "Packages that add an agent, a benchmark or an environment."),
-    "runs": ("proctor.cli.runs", "All runs: list, rename, tag, archive and delete them."),
-    "sandbox": ("proctor.cli.sandbox", "Isolated, reusable homes for agents."),
-    "schema": ("proctor.cli.schema", "The JSON Schema of a record."),
-    "suite": ("proctor.cli.suite", "Suites of your own: by hand, or from a repository's history."),
-    "view": ("proctor.cli.view", "The results in a browser."),
+    "bench": ("proctor.cli.bench", "List, run, grade and compare benchmarks."),
+    "cluster": ("proctor.cli.cluster", "Inspect, prepare and drain the nodes of a Ray cluster."),
+    "completion": ("proctor.cli.completion", "Print the shell completion script."),
+    "doctor": ("proctor.cli.doctor", "Check what this machine can run, and how to fix the rest."),
+    "init": ("proctor.cli.init", "Create a starter folder: a suite, a sweep, a script."),
+    "plugin": ("proctor.cli.plugin", "Create a package that adds an agent, a benchmark or an environment."),
+    "runs": ("proctor.cli.runs", "List, rename, tag, archive and delete runs."),
+    "sandbox": ("proctor.cli.sandbox", "Manage isolated, reusable homes for agents."),
+    "schema": ("proctor.cli.schema", "Print the JSON Schema of a record."),
+    "suite": ("proctor.cli.suite", "Create suites: by hand, or from a repository's history."),
+    "view": ("proctor.cli.view", "Show the results in a browser."),
 }
 
 

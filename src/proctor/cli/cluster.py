@@ -96,7 +96,7 @@ def fetch(
 
 @command.command()
 @click.argument("node")
-@click.option("--undo", is_flag=True, help="Give it work again.")
+@click.option("--undo", is_flag=True, help="Undo the drain.")
 @_cluster_options
 def drain(*, node: str, undo: bool, address: str | None, insecure_cluster: bool) -> int:
     """Give NODE no further trials, in all runs; what it works on is finished."""
@@ -109,7 +109,7 @@ def drain(*, node: str, undo: bool, address: str | None, insecure_cluster: bool)
         await cluster.drain(found[0], undo=undo)
 
     asyncio.run(_on_all(address, insecure=insecure_cluster, work=work))
-    log(f"{node} gets work again" if undo else f"{node} gets no further trials; `ray stop` there once it is idle")
+    log(f"{node} is no longer drained" if undo else f"{node} gets no further trials; `ray stop` there once it is idle")
     return 0
 
 

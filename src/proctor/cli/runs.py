@@ -24,7 +24,7 @@ def command() -> None:
     """
 
 
-@command.command("list", short_help="All runs of all benchmarks, the newest first.")
+@command.command("list", short_help="List all runs of all benchmarks, the newest first.")
 @click.argument("benchmark", required=False, metavar="[BENCH]", shell_complete=completes("stored_benchmarks"))
 @click.option("--state", type=click.Choice(_STATES), help="Only runs in this state.")
 @click.option("--agent", metavar="NAME", shell_complete=completes("agents"), help="Only runs of this agent.")
@@ -32,12 +32,12 @@ def command() -> None:
 @click.option("--sweep", metavar="SWEEP", help="Only runs of this sweep.")
 @click.option("--tag", "tags", multiple=True, metavar="NAME[=VALUE]", help="Only runs with this tag; may be repeated.")
 @click.option(
-    "--search", "text", default="", metavar="TEXT", help="Only runs with these words in what is known of them."
+    "--search", "text", default="", metavar="TEXT", help="Only runs matching TEXT in name, tags, note, agent or model."
 )
 @click.option("--archived", is_flag=True, help="Archived runs too.")
-@click.option("--sort", "by", type=click.Choice(_SORTS), default="age", show_default=True, help="The order.")
-@click.option("--reverse", is_flag=True, help="The other way round.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The first N of them.")
+@click.option("--sort", "by", type=click.Choice(_SORTS), default="age", show_default=True, help="Sort key.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N.")
 @results_option
 @_json_option
 def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen: Any) -> None:
@@ -106,7 +106,7 @@ def _state(row: "RunListRow") -> str:
 @command.command(short_help="Give a run a name.")
 @click.argument("run", shell_complete=completes("runs"))
 @click.argument("name", required=False)
-@click.option("--clear", is_flag=True, help="Take its name away.")
+@click.option("--clear", is_flag=True, help="Remove the name.")
 @results_option
 def rename(run: str, name: str | None, *, clear: bool) -> None:
     """Give RUN the name NAME, which commands then take where they take its id."""
@@ -154,12 +154,12 @@ def note(run: str, text: str | None, *, clear: bool) -> None:
     click.echo(visible(f"{store.name}: {config.note or 'no note'}"))
 
 
-@command.command(short_help="Leave runs out of lists.")
+@command.command(short_help="Archive runs.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completes("runs"))
 @click.option("--undo", is_flag=True, help="List them again.")
 @results_option
 def archive(runs: tuple[str, ...], *, undo: bool) -> None:
-    """Leave runs, or the runs of a sweep, out of lists and reports. Whoever names one can still use it."""
+    """Archive runs, or the runs of a sweep: lists and reports leave them out. They stay usable by name."""
     for name in runs:
         for store in _named(name)[0]:
             store.update_config(archived=not undo)
@@ -171,7 +171,7 @@ def archive(runs: tuple[str, ...], *, undo: bool) -> None:
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @results_option
 def delete(runs: tuple[str, ...], *, yes: bool) -> int:
-    """Delete runs, or a sweep with all of its runs: results, logs, recordings. What they cost is said first.
+    """Delete runs, or a sweep with all of its runs: results, logs, recordings. Shows their cost first.
 
     On a terminal you are asked; elsewhere --yes is needed. A run that is running is not deleted.
     """
@@ -187,8 +187,8 @@ def delete(runs: tuple[str, ...], *, yes: bool) -> int:
         log(line)
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError("nobody can be asked here whether to delete this", fix="give --yes")
-        if not click.confirm(f"Delete {len(stores)} run{'s' if len(stores) > 1 else ''} for good?", err=True):
+            raise UsageError("deleting runs needs confirmation, and this is not a terminal", fix="give --yes")
+        if not click.confirm(f"Delete {len(stores)} run{'s' if len(stores) > 1 else ''} permanently?", err=True):
             log("nothing is deleted")
             return 0
     for some, sweep in found:

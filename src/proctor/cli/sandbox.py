@@ -75,12 +75,12 @@ def list_(*, as_json: bool) -> None:
 
 @command.command()
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--preset", metavar="P", help="Another preset from now on. [default: the one it has]")
-@click.option("--model", metavar="M", help="Another model from now on. [default: the one it has]")
+@click.option("--preset", metavar="P", help="Change the preset. [default: the one it has]")
+@click.option("--model", metavar="M", help="Change the model. [default: the one it has]")
 def reset(names: tuple[str, ...], preset: str | None, model: str | None) -> int:
-    """Stop all that runs in sandboxes, and make them anew.
+    """Stop all processes in sandboxes, and recreate them.
 
-    All but the credentials is removed and made again from the preset.
+    Everything except the credentials is removed and created again from the preset.
     """
     store = _store()
     store.check_reset(names, preset=preset, model=model)

@@ -22,7 +22,7 @@ def write_template(kind: str, target: Path, words: Mapping[str, str]) -> list[Pa
     files = {target / _filled(path, words): _filled(text, words) for path, text in _template(kind)}
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:
-        raise UsageError("this is there already, and is not overwritten", where=taken, fix="choose another folder")
+        raise UsageError("this already exists; not overwritten", where=taken, fix="choose another folder")
     try:
         for file, text in files.items():
             file.parent.mkdir(parents=True, exist_ok=True)

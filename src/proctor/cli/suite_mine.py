@@ -31,22 +31,40 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
 
 @click.command(short_help="Make a suite from a repository's history.")
 @click.argument("repository")
-@click.option("--out", type=_FILE, help="The suite's folder. [default: exams/NAME]")
+@click.option("--out", type=_FILE, help="The suite's folder. [default: suites/NAME]")
 @click.option("--since", type=_DAY, help="Only changes from this day on.")
 @click.option("--until", type=_DAY, help="Only changes up to this day.")
 @click.option("--branch", metavar="NAME", help="The branch whose main line is mined. [default: the current one]")
 @click.option("--commit", "commits", metavar="ID", multiple=True, help="Only this commit; may be repeated.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop when there are N tasks.")
 @click.option("--only", metavar="PATTERN", multiple=True, help="Only changes that touch such a path.")
-@click.option("--without", metavar="PATTERN", multiple=True, help="No changes that touch such a path.")
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="No changes that touch such a path.")
+@click.option("--without", "former_exclude", multiple=True, hidden=True)
 @click.option("--exclude-author", metavar="TEXT", multiple=True, help="No changes by this name or address.")
 @click.option(
-    "--max-files", metavar="N", type=click.IntRange(1), default=15, show_default=True, help="Files of source."
+    "--max-files",
+    metavar="N",
+    type=click.IntRange(1),
+    default=15,
+    show_default=True,
+    help="Maximum changed source files.",
 )
 @click.option(
-    "--max-lines", metavar="N", type=click.IntRange(1), default=500, show_default=True, help="Lines of source."
+    "--max-lines",
+    metavar="N",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="Maximum changed source lines.",
 )
-@click.option("--min-lines", metavar="N", type=click.IntRange(0), default=1, show_default=True, help="Lines of source.")
+@click.option(
+    "--min-lines",
+    metavar="N",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Minimum changed source lines.",
+)
 @click.option(
     "--runs", metavar="N", type=click.IntRange(1), default=2, show_default=True, help="Test runs before and after."
 )
@@ -56,7 +74,7 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
     type=click.IntRange(0),
     default=1,
     show_default=True,
-    help="Pairs of altered test runs that prove each task.",
+    help="Number of control pairs that validate each task.",
 )
 @click.option("--fair", is_flag=True, help="Keep only tasks without flags.")
 @click.option("--settings", type=_FILE, help="The repository's settings. [default: proctor-mine.toml in it, or here]")
@@ -65,12 +83,10 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
     "--issues-api", metavar="URL", help="The repository in its forge's API; a token is read from PROCTOR_ISSUES_TOKEN."
 )
 @click.option("--write-issues", metavar="MODEL", help="Let a model write the instructions from the failing tests.")
-@click.option(
-    "--setup-agent", metavar="NAME", help="Where nothing can be set up: let an agent write the settings, once."
-)
+@click.option("--setup-agent", metavar="NAME", help="Agent that writes proctor-mine.toml if setup fails.")
 @click.option("--model", metavar="MODEL", help="With --setup-agent: its model; as in `bench run`.")
-@click.option("--agent-command", metavar="WORDS", help="With --setup-agent command: what to run.")
-@click.option("--max-cost", metavar="USD", type=float, help="What a model may cost here in all.")
+@click.option("--agent-command", metavar="COMMAND", help="With --setup-agent command: the command line to run.")
+@click.option("--max-cost", metavar="USD", type=float, help="Total model cost limit.")
 @click.option("--name", metavar="NAME", help="The suite's name. [default: the repository's]")
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(1), default=1, show_default=True, help="Candidates at the same time."
@@ -83,17 +99,17 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
     help="The provider of environments: local or docker.",
 )
 @click.option(
-    "--disk", metavar="SIZE", callback=_size, help="What the suite and its environments may take, such as 20GB."
+    "--disk", metavar="SIZE", callback=_size, help="Disk limit of the suite and its environments, such as 20GB."
 )
 @click.option("--update", is_flag=True, help="Add what is new since the suite was mined.")
-@click.option("--explain", is_flag=True, help="List every commit with what became of it; nothing is run.")
+@click.option("--explain", is_flag=True, help="List every commit with its outcome, without running anything.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--quiet", is_flag=True, help="No progress on stderr.")
 def command(**given: Any) -> int:
     """Make a suite from the history of REPOSITORY, a folder or a URL: changes that came with tests become tasks.
 
-    Each task is proved before it is kept: its tests fail without the change and pass with it, every time; they need no
-    network; the solution is nowhere in the workspace; altered tests fail. The same command resumes what was
+    Each task is validated before it is kept: its tests fail without the change and pass with it, every time; they
+    need no network; the solution is nowhere in the workspace; altered tests fail. The same command resumes what was
     interrupted.
     """
     from proctor.mining.history import open_history
@@ -104,7 +120,7 @@ def command(**given: Any) -> int:
         until=_day(given["until"]),
         branch=given["branch"],
         only=given["only"],
-        without=given["without"],
+        without=given["exclude"] + given["former_exclude"],
         exclude_authors=given["exclude_author"],
         commits=given["commits"],
         max_files=given["max_files"],
@@ -205,7 +221,7 @@ def print_funnel(steps: Any) -> None:
 
 
 def _out(history: Any, given: dict[str, Any]) -> Path:
-    out: Path = given["out"] or Path("exams") / history.name
+    out: Path = given["out"] or Path("suites") / history.name
     return out
 
 

@@ -39,10 +39,14 @@ def new(folder: Path, suite_id: str | None) -> None:
     type=click.Choice(["pytest", "unittest"]),
     default="pytest",
     show_default=True,
-    help="What runs the tests.",
+    help="Test runner.",
 )
 @click.option(
-    "--target", "targets", multiple=True, metavar="PATH", help="What it runs. [default: the diff's test files]"
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="PATH",
+    help="Test path; may be repeated. [default: the diff's test files]",
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag of the task; may be repeated.")
 @click.option("--difficulty", type=click.Choice(["easy", "medium", "hard"]), help="How hard it is.")
@@ -57,8 +61,8 @@ def add_task(**given: Any) -> int:
 
     made = add_task_to_suite(NewTask(**given))
     click.echo(
-        f"added {made.task_id} to {made.suite}: {made.fail_to_pass} tests must begin to pass, "
-        f"{made.pass_to_pass} must go on passing; prove it with: proctor bench validate --suite {made.suite} "
+        f"added {made.task_id} to {made.suite}: {made.fail_to_pass} fail-to-pass, "
+        f"{made.pass_to_pass} pass-to-pass; validate with: proctor bench validate --suite {made.suite} "
         f"--task {made.task_id}"
     )
     return 0

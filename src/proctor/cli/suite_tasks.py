@@ -63,7 +63,7 @@ def add_task_to_suite(task: NewTask) -> AddedTask:
     try:
         suite = msgspec.json.decode(read_user_file(file, "the suite"), type=ProctorSuiteFile)
     except msgspec.DecodeError as error:
-        raise InvalidData(f"this is no suite: {error}", where=file) from error
+        raise InvalidData(f"this is not a suite: {error}", where=file) from error
     folder = file.parent / "instances" / task.task_id
     if folder.exists() or any(ref.id == task.task_id for ref in suite.instances):
         raise UsageError(f"the suite has a task {task.task_id!r} already", where=file, fix="choose another --id")

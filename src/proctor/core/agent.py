@@ -127,7 +127,7 @@ class Agent(ABC):
         ends_by_gateway: how its last request to the model ended outweighs how its program says that it ended itself.
         scripted_model: the model that its program is told to ask, where a script responds.
         refusal_status: that of the gateway's refusals, where its program takes no other as final.
-        keeps_program: what `--claude-bin` names is what it is: a resumed run uses the same, and no other.
+        keeps_program: what `--agent-bin` names is part of the configuration: a resumed run uses the same program.
 
     Raises:
         UsageError: something that this agent needs is missing from the setup.

@@ -69,7 +69,7 @@ def read_tools(text: str) -> tuple[str, ...]:
     while at < len(text):
         match = _TOOL.match(text, at)
         if match is None:
-            raise UsageError(f"{text!r} is no list of tools", fix="write it as Bash,Read or Bash(git *),Read")
+            raise UsageError(f"{text!r} is not a list of tools", fix="write it as Bash,Read or Bash(git *),Read")
         found.append(match[1])
         at = match.end()
     if not found:

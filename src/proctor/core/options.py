@@ -67,6 +67,7 @@ class Option(Record):
         varies: it may differ between the configurations of a sweep.
         resumable: it may be given again when a run is resumed, as all of scope `session` may.
         env: the environment variable that the command line takes it from.
+        flag_help: the help of a flag that turns it off.
     """
 
     help: str
@@ -80,6 +81,7 @@ class Option(Record):
     varies: bool = False
     resumable: bool = False
     env: str = ""
+    flag_help: str = ""
 
 
 def option(text: str, metavar: str = "", **details: Any) -> msgspec.Meta:
@@ -242,7 +244,7 @@ def _day(field: OptionField, value: Any, folder: Path) -> str:
 
 def _text(_: OptionField, value: object, __: Path) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidValue("must be a text")
+        raise InvalidValue("must be a string")
     return value
 
 
@@ -253,7 +255,7 @@ def read_run_name(value: object) -> str:
         InvalidValue: it could be taken for an option, a path, or an id.
     """
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > MAX_NAME:
-        raise InvalidValue(f"must be a text of one line, of at most {MAX_NAME} characters")
+        raise InvalidValue(f"must be a string of one line, of at most {MAX_NAME} characters")
     if value != value.strip() or value.startswith(("-", ".", "~")) or "/" in value:
         raise InvalidValue("must not have a slash in it, begin with - . or ~, or have spaces around it")
     if _OWN_IDS.fullmatch(value):
@@ -345,7 +347,7 @@ def _words(_: OptionField, value: object, __: Path) -> tuple[str, ...]:
     elif isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
         words = tuple(value)
     else:
-        raise InvalidValue("must be a command: a text, or a list of words")
+        raise InvalidValue("must be a command: a string, or a list of strings")
     if not words:
         raise InvalidValue("must not be empty")
     return words
@@ -353,7 +355,7 @@ def _words(_: OptionField, value: object, __: Path) -> tuple[str, ...]:
 
 def _prompt(_: OptionField, value: object, folder: Path) -> str:
     if not isinstance(value, str):
-        raise InvalidValue('must be a text, or "@FILE"')
+        raise InvalidValue('must be a string, or "@FILE"')
     return read_prompt(value, folder)
 
 
@@ -386,7 +388,7 @@ def variable_text(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise InvalidValue("must be a text, a number, true or false")
+    raise InvalidValue("must be a string, a number, true or false")
 
 
 def _path(_: OptionField, value: object, folder: Path) -> str:

@@ -125,12 +125,16 @@ class TaskRequest(Record):
     ] = None
     controls: Annotated[
         int,
-        option("Pairs of test runs with altered expectations, which a right submission fails; 0: none.", "K", least=0),
+        option(
+            "Control pairs: test runs with altered expectations, which a correct submission fails; 0 disables.",
+            "K",
+            least=0,
+        ),
     ] = 1
     isolation: Annotated[
         bool,
         option(
-            "off: local environments are not isolated from this machine. Unsafe. [default: on]",
+            "Isolate local environments from this machine; `off` is unsafe. [default: on]",
             "[on|off]",
             kind="on_off",
         ),
@@ -161,9 +165,7 @@ class TaskRequest(Record):
     ] = None
     insecure_cluster: Annotated[
         bool,
-        option(
-            "With --executor ray: also on a cluster that lets in whoever reaches it.", scope=SESSION, use=Use.CLUSTER
-        ),
+        option("With --executor ray: allow a cluster without token authentication.", scope=SESSION, use=Use.CLUSTER),
     ] = False
 
 
@@ -198,8 +200,8 @@ class RunRequest(TaskRequest):
     command: Annotated[
         tuple[str, ...],
         option(
-            "With --agent command: what to run in the environment, in words as a shell reads them.",
-            "WORDS",
+            "With --agent command: the command line to run in the environment (shell quoting).",
+            "COMMAND",
             flags=("--agent-command",),
             kind="words",
             use=Use.COMMAND,
@@ -209,7 +211,7 @@ class RunRequest(TaskRequest):
     system_prompt: Annotated[
         str | None,
         option(
-            "Replaces the system prompt of the agent's program.",
+            "Text that replaces the system prompt of the agent's program.",
             "TEXT|@FILE",
             kind="prompt",
             use=Use.SINGLE,
@@ -219,7 +221,7 @@ class RunRequest(TaskRequest):
     append_system_prompt: Annotated[
         str | None,
         option(
-            "Is added to the system prompt of the agent's program.",
+            "Text appended to the system prompt of the agent's program.",
             "TEXT|@FILE",
             kind="prompt",
             use=Use.SINGLE,
@@ -239,8 +241,8 @@ class RunRequest(TaskRequest):
     effort: Annotated[
         str | None,
         option(
-            "How much the model is to think, for agents with such a setting: low, medium, high, or another level that "
-            "the agent's program has. [default: the program's own]",
+            "Reasoning effort, for agents with such a setting: low, medium, high, or another level that the agent's "
+            "program has. [default: the program's own]",
             "LEVEL",
             use=Use.SINGLE,
             varies=True,
@@ -266,8 +268,8 @@ class RunRequest(TaskRequest):
     providers: Annotated[
         dict[str, str],
         option(
-            "Where a provider is: anthropic, openai, gemini, or a name of your own for a server that speaks OpenAI's "
-            "dialects, whose key is in NAME_API_KEY; may be repeated.",
+            "Base URL of a provider: anthropic, openai, gemini, or a name of your own for a server with OpenAI's API, "
+            "whose key is in NAME_API_KEY; may be repeated.",
             "NAME=URL",
             flags=("--provider",),
         ),
@@ -276,7 +278,7 @@ class RunRequest(TaskRequest):
         str | None,
         option(
             "The preset of the agents' sandboxes: a name, or a folder. [default: empty; with --mode h2: opus]",
-            "P",
+            "NAME|DIR",
             kind="name_or_path",
             varies=True,
         ),
@@ -302,7 +304,7 @@ class RunRequest(TaskRequest):
         ),
     ] = field(default_factory=dict)
     trials: Annotated[int, option("Trials of each task.", "K", aliases=("attempts",), least=1, varies=True)] = 1
-    shuffle: Annotated[int | None, option("Take the tasks in the order that this seed gives.", "SEED")] = None
+    shuffle: Annotated[int | None, option("Shuffle the tasks with this seed.", "SEED")] = None
     concurrency: Annotated[
         int, option("Agents running at once.", "N", flags=("--concurrency", "--parallel"), least=1)
     ] = 1
@@ -310,32 +312,30 @@ class RunRequest(TaskRequest):
         int | None, option("Graders running at once. [default: as many as CPUs]", "N", least=1)
     ] = None
     timeout: Annotated[
-        float | None, option("An agent's time for a task, instead of the benchmark's own.", "SECONDS", varies=True)
+        float | None, option("Agent timeout per task. [default: the benchmark's own]", "SECONDS", varies=True)
     ] = None
     max_turns: Annotated[
         int,
-        option("Requests that an agent may make for a task; not for pods.", "N", least=1, use=Use.SINGLE, varies=True),
+        option("Maximum model requests per trial; not for pods.", "N", least=1, use=Use.SINGLE, varies=True),
     ] = 100
-    max_cost_per_task: Annotated[float | None, option("What one trial of a task may cost.", "USD")] = None
-    network: Annotated[Network | None, option("What agents can reach, instead of what the benchmark says.")] = None
+    max_cost_per_task: Annotated[float | None, option("Cost limit per trial.", "USD")] = None
+    network: Annotated[Network | None, option("Network access of agents. [default: the benchmark's own]")] = None
     memory: Annotated[
         int | None,
         option(
-            f"Memory of an agent's environment, such as 4GB. [default: the task's, or {DEFAULT_MEMORY_MB >> 10}GiB]",
+            f"Memory limit of an agent's environment, as 4GB. [default: the task's, or {DEFAULT_MEMORY_MB >> 10}GiB]",
             "SIZE",
             kind="size",
         ),
     ] = None
     processes: Annotated[
         int | None,
-        option(
-            f"Processes in an agent's environment at once. [default: the task's, or {DEFAULT_PROCESSES}]", "N", least=1
-        ),
+        option(f"Process limit of an agent's environment. [default: the task's, or {DEFAULT_PROCESSES}]", "N", least=1),
     ] = None
     disk: Annotated[
         int | None,
         option(
-            f"What an agent's environment may write. [default: the task's, or {DEFAULT_DISK_MB >> 10}GiB]",
+            f"Disk limit of an agent's environment. [default: the task's, or {DEFAULT_DISK_MB >> 10}GiB]",
             "SIZE",
             kind="size",
         ),
@@ -352,13 +352,11 @@ class RunRequest(TaskRequest):
     web: Annotated[
         bool, option("Allow tools that the provider executes: web search and fetch, hosted MCP, code execution.")
     ] = False
-    max_cost: Annotated[
-        float | None, option("What the whole run, or the whole sweep, may cost.", "USD", resumable=True)
-    ] = None
+    max_cost: Annotated[float | None, option("Cost limit of the run or sweep.", "USD", resumable=True)] = None
     h2_program: Annotated[
         str | None,
         option(
-            "For pods: the program h2, where it is not found by itself.",
+            "For pods: the program h2. [default: from H2_BIN or PATH]",
             "FILE",
             scope=SESSION,
             flags=("--h2-bin",),
@@ -377,16 +375,14 @@ class RunRequest(TaskRequest):
     program: Annotated[
         str | None,
         option(
-            "The agent's program, where it is not found by itself; for `command`, what to show in the environment.",
+            "The agent's program, if it is not on PATH; for `command`, a file or folder to mount in the environment.",
             "FILE",
             scope=SESSION,
             kind="path",
             flags=("--agent-bin", "--claude-bin"),
         ),
     ] = None
-    own_login: Annotated[bool, option("Let the agent's own login through, instead of adding a key.", scope=SESSION)] = (
-        False
-    )
+    own_login: Annotated[bool, option("Use the agent's own login instead of an API key.", scope=SESSION)] = False
     auth_from: Annotated[
         str | None,
         option("With --own-login: where the login is. [default: ~/.h2/claude-config/default]", "DIR", scope=SESSION),
@@ -397,7 +393,7 @@ class RunRequest(TaskRequest):
     prices: Annotated[
         str | None,
         option(
-            "A JSON or YAML file of prices, beside those that come with Proctor; also in litellm's format, or "
+            "A JSON or YAML file of prices, in addition to the built-in ones; also in litellm's format, or "
             "`litellm` for the table of the installed package.",
             "FILE|litellm",
             scope=SESSION,
@@ -408,7 +404,7 @@ class RunRequest(TaskRequest):
     notify: Annotated[
         tuple[str, ...],
         option(
-            "Called when the session ends: a command, which reads a JSON document, or a web hook; may be repeated.",
+            "Command or webhook that receives a JSON summary when the session ends; may be repeated.",
             "COMMAND|URL",
             scope=SESSION,
         ),
@@ -441,7 +437,9 @@ class RunRequest(TaskRequest):
 class EvaluateRequest(TaskRequest):
     """Every option of grading without an agent: `eval`, `validate` and `parity`."""
 
-    timeout: Annotated[float | None, option("For each test run, instead of the benchmark's own.", "SECONDS")] = None
+    timeout: Annotated[float | None, option("Timeout of each test run. [default: the benchmark's own]", "SECONDS")] = (
+        None
+    )
     jobs: Annotated[int, option("Tasks graded at the same time.", "N", flags=("--jobs", "--parallel"), least=1)] = 1
     artifacts: Annotated[
         str, option("Where results of tests and logs go.", "DIR", flags=("--artifact-dir",), kind="path")
@@ -454,9 +452,11 @@ class EvaluateRequest(TaskRequest):
             "memory: only count what it would do."
         ),
     ] = "write"
-    repair_max_iters: Annotated[int, option("Rounds of that repair.", "N", least=1)] = 3
+    repair_max_iters: Annotated[int, option("Maximum repair iterations.", "N", least=1)] = 3
     determinism_runs: Annotated[
         int | None,
         option("Run the tests after the patch N times. [default: the suite's, or 1; `validate`: 2]", "N", least=1),
     ] = None
-    cache: Annotated[bool, option("Grade anew what was graded before.", flags=("--no-cache",))] = True
+    cache: Annotated[
+        bool, option("Reuse cached verdicts.", flags=("--no-cache",), flag_help="Ignore cached verdicts.")
+    ] = True

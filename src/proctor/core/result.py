@@ -1,4 +1,4 @@
-"""What is recorded of a task: the verdict, what it cost, and every try that led to it."""
+"""What is recorded of a task: the verdict, what it cost, and every attempt that led to it."""
 
 from collections.abc import Iterable
 from typing import Literal

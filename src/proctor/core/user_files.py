@@ -107,7 +107,7 @@ def read_user_file(file: Path, what: str, *, limit: int = MAX_BYTES, error: type
     try:
         return read_user_bytes(file, what, limit=limit, error=error).decode("utf-8-sig")
     except UnicodeDecodeError as failed:
-        raise error(f"cannot read {what}: it is no UTF-8 text", where=file) from failed
+        raise error(f"cannot read {what}: it is not UTF-8 text", where=file) from failed
 
 
 def read_user_lines(file: Path, what: str) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Environments: the environments in which commands run for one attempt.
+"""Environments: isolated places in which an agent works or tests run.
 
 `local` makes an environment with bubblewrap in some milliseconds, `docker` with a Docker engine; both keep the protocol
 in `proctor.core.environment`. Providers are found through the entry point group ``proctor.environments``.

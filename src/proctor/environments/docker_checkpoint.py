@@ -142,7 +142,7 @@ async def _pause(container: DockerContainer) -> None:
         except DockerError as error:
             # Of a pause that is over the engine hears once more from its runtime, for a moment too late.
             if left == 0 or "already paused" not in error.message:
-                raise InfrastructureError(f"the container cannot be stopped for a moment: {error.message}") from error
+                raise InfrastructureError(f"the container cannot be paused: {error.message}") from error
             await asyncio.sleep(_PAUSE_AGAIN_SECONDS)
         else:
             return

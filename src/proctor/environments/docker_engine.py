@@ -38,7 +38,7 @@ def connect(url: str | None = None) -> Docker:
             return Docker(url="unix://localhost", connector=aiohttp.UnixConnector(path, limit=0))
         return Docker(url=address)
     except (AssertionError, ValueError, OSError, DockerError) as error:
-        raise InfrastructureError("no Docker engine is to be found", fix=_FIX) from error
+        raise InfrastructureError("no Docker engine found", fix=_FIX) from error
 
 
 async def disconnect(docker: Docker) -> None:

@@ -221,4 +221,4 @@ async def _exit_code(execution: Exec) -> int:
         if state["ExitCode"] is not None and not state["Running"]:
             return int(state["ExitCode"])
         await asyncio.sleep(0.01)  # the stream ends a moment before the engine has noted how
-    raise TimeoutError("the command's end was not noted")
+    raise TimeoutError("the exit status of the command was not recorded")

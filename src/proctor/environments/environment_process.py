@@ -1,4 +1,4 @@
-"""The body of a local environment: its folder, its control group, its processes, and how they come to an end."""
+"""The processes of a local environment, with its folder and its control group, and how they are ended."""
 
 import asyncio
 import os

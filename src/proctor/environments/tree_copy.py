@@ -150,7 +150,7 @@ def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
         if not made and mode & OWNER_BITS != OWNER_BITS:
             os.fchmod(descriptor, mode | OWNER_BITS)
         return descriptor, made
-    raise OSError(errno.EBUSY, "something keeps getting in the way", path.name)
+    raise OSError(errno.EBUSY, "the destination keeps changing", path.name)
 
 
 def create_file(path: DirFdPath) -> int:
@@ -160,7 +160,7 @@ def create_file(path: DirFdPath) -> int:
             return os.open(path.name, _CREATE, 0o600, dir_fd=path.dir_fd)
         except FileExistsError:
             remove_entry(path)
-    raise OSError(errno.EBUSY, "something keeps getting in the way", path.name)
+    raise OSError(errno.EBUSY, "the destination keeps changing", path.name)
 
 
 def write_symlink(text: str, path: DirFdPath) -> None:

@@ -89,8 +89,8 @@ class GatewayApp:
             body = unpack(incoming.body, encoding.strip().lower(), limit=self._max_body_bytes)
             if body is None:
                 message = (
-                    f"the body is packed as {encoding[:20]!r}; it is broken, too large, or packed in a way that cannot "
-                    f"be unpacked here: send it as it is, or packed as {ENCODINGS}"
+                    f"Content-Encoding {encoding[:20]!r} cannot be decoded: the body is broken or too large, or the "
+                    f"encoding is not supported; send it without one, or with {ENCODINGS}"
                 )
                 _send_error(response, MESSAGES if found is None else found.dialect, 400, message)
                 return

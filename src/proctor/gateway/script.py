@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, field
 
 from proctor.core.errors import InvalidData
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 from proctor.core.result import Tokens
 from proctor.core.user_files import parse_yaml, read_user_file
@@ -219,11 +220,7 @@ def _schema_problems(document: Any) -> Iterator[str]:
     validator = Draft202012Validator(msgspec.json.schema(Script))
     for error in validator.iter_errors(document):
         for single in _single_errors(error):
-            yield f"{_location(single.absolute_path)}: {_shortened(single.message)}"
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + "…"
+            yield f"{_location(single.absolute_path)}: {truncate_line(single.message, _MAX_MESSAGE)}"
 
 
 def _single_errors(error: "ValidationError") -> "Iterator[ValidationError]":

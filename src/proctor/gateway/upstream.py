@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 from proctor.gateway.backend import (
     JSON_HEADERS,
@@ -31,7 +32,7 @@ from proctor.gateway.backend import (
     synthetic_reply,
 )
 from proctor.gateway.dialects import MESSAGES
-from proctor.gateway.dialects.base import OVERLOADED, Dialect
+from proctor.gateway.dialects.base import OVERLOADED, RETRYABLE_STATUSES, Dialect
 from proctor.gateway.events import GatewayFailure
 from proctor.gateway.http import HttpClient, HttpConnectionError, HttpResponse, NotConnectedError
 from proctor.gateway.model_call import ModelCall
@@ -43,9 +44,9 @@ NO_CONNECTION: Final = 0
 _UNAUTHORIZED: Final = 401
 _AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
 _RATE_LIMITED: Final = 429
-_RETRYABLE: Final = frozenset({408, 409, _RATE_LIMITED})
 _FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
+_MAX_DETAIL: Final = 300
 # Not elsewhere than at the start of the provider's message, or in members of the error: an error may quote what the
 # agent sent.
 _NO_CREDIT: Final = re.compile(
@@ -284,7 +285,7 @@ class Upstream(Backend, Responder):
             message = f"the provider cannot be reached: {detail}"
             reply = json_reply(relayed, dialect.error_body(relayed, message), headers={**returned, **JSON_HEADERS})
         elif relayed != status:
-            message = f"the provider failed with status {status}: {_excerpt(detail)}"
+            message = f"the provider failed with status {status}: {truncate_line(detail, _MAX_DETAIL)}"
             reply = json_reply(relayed, dialect.error_body(relayed, message), headers=NO_RETRY_HEADERS)
         else:
             reply = synthetic_reply(status, returned, [TimedChunk(0, clean.redact_bytes(body))])
@@ -294,7 +295,7 @@ class Upstream(Backend, Responder):
         return reply
 
     def _provider_error(self, status: int, detail: str, tries: int) -> GatewayFailure | None:
-        excerpt = _excerpt(detail)
+        excerpt = truncate_line(detail, _MAX_DETAIL)
         if status == _UNAUTHORIZED and self.passes_login:
             return None  # the agent may renew its own login and try again
         if status in _AUTH_STATUSES or _NO_CREDIT.search(detail.encode()):
@@ -355,10 +356,6 @@ async def _error_body(response: HttpResponse) -> bytes:
     return body
 
 
-def _excerpt(detail: str) -> str:
-    return " ".join(detail.split())[:300]
-
-
 def _filtered_headers(headers: Mapping[str, str], dropped: frozenset[str]) -> dict[str, str]:
     """All headers but those that are dropped and those that `connection` lists."""
     passed = {name: value for name, value in headers.items() if name not in dropped}
@@ -373,7 +370,7 @@ def _is_retryable(status: int, headers: Mapping[str, str]) -> bool:
             return True
         case "false":
             return False
-    return status in _RETRYABLE or status >= _SERVER_ERROR or status == NO_CONNECTION
+    return status in RETRYABLE_STATUSES or status >= _SERVER_ERROR or status == NO_CONNECTION
 
 
 def _retry_after_seconds(headers: Mapping[str, str]) -> float | None:

@@ -69,6 +69,6 @@ class EnvironmentCode(FindingCode):
     ONLY_LIVE = "only-live", "passes beside the agent's own processes, and not on a copy that they cannot reach"
     PLANTED_RESULT = "planted-result", "left a result where the grader writes its own; it was removed"
     AGENT_RUNNING = "agent-running", "the agent's own program was still running; it was killed"
-    LEFT_RUNNING = "left-running", "left a process running that is no service"
+    LEFT_RUNNING = "left-running", "left a process running that is not a service"
     COMMANDS_BLOCKED = "hindered", "left a machine on which the grader's commands are killed"
     RESTARTED = "restarted", "made the machine restart, which ended all that ran on it"

@@ -68,7 +68,7 @@ def _by_message(change: HistoryChange, options: MineOptions) -> PassedOver | Non
     if any(part.lower() in author.lower() for part in options.exclude_authors):
         return PassedOver(code="author", reason=f"excluded author: {change.author}")
     if _REVERT.match(change.subject):
-        return PassedOver(code="revert", reason="takes another change back")
+        return PassedOver(code="revert", reason="is a revert")
     return None
 
 

@@ -102,7 +102,7 @@ class IssueWriter:
                 data = await answer.read()
                 status = answer.status
         except ClientError as error:
-            raise InfrastructureError(f"the gateway cannot be asked: {error}") from error
+            raise InfrastructureError(f"the request to the model failed: {error}") from error
         if status != 200:  # noqa: PLR2004 - done
             if self._gateway.budget.exhausted:
                 return ""

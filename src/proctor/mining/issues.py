@@ -132,5 +132,5 @@ class ForgeIssues:
                 fix="check the token and its rights",
             ) from error
         except (OSError, ValueError) as error:
-            raise InfrastructureError(f"the forge cannot be asked for issue {number}: {error}") from error
+            raise InfrastructureError(f"the request for issue {number} failed: {error}") from error
         return _issue(row)

@@ -80,13 +80,6 @@ class MiningJournal:
         finally:
             os.close(descriptor)
 
-    def forget(self, commits: set[str]) -> None:
-        """Take some candidates out again."""
-        kept = [result for commit, result in self.results().items() if commit not in commits]
-        half = self._file.with_name(f".{self._file.name}.tmp")
-        half.write_bytes(b"".join(msgspec.json.encode(result) + b"\n" for result in kept))
-        half.replace(self._file)
-
 
 def settings_digest(settings: MineSettings) -> str:
     """Identifies the content of a `proctor-mine.toml`."""

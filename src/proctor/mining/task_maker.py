@@ -311,7 +311,7 @@ class _Attempt:
         oracle = (draft.instance / "oracle.diff").read_bytes()
         copies = await asyncio.to_thread(find_copies, draft.repo, oracle, changed)
         if copies:
-            raise _Dropped(Stage.PROOF, "leak", f"the solution stands in {', '.join(copies[:3])}")
+            raise _Dropped(Stage.PROOF, "leak", f"the solution appears in {', '.join(copies[:3])}")
         benchmark, task = draft_benchmark(draft, maker.provider)
         options = GradeOptions(determinism_runs=2, controls=maker.options.controls)
         context = GradingContext(

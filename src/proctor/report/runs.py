@@ -369,14 +369,14 @@ def error_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def control_notes(rows: Iterable[RunRow]) -> tuple[str, ...]:
-    """A note for each run whose resolved trials were not all seen to fail where a right program must."""
+    """A note for each run whose resolved trials were not all checked by controls."""
     notes = []
     for row in rows:
         if row.resolved and not row.controls:
-            notes.append(f"{row.title}: control exams were off, so resolved trials were not seen to fail any test.")
+            notes.append(f"{row.title}: controls were off, so resolved trials were not control-checked.")
         elif row.uncontrolled:
             trials = plural(row.resolved, "resolved trial")
-            notes.append(f"{row.title}: {row.uncontrolled} of {trials} passed tests that have no altered twin.")
+            notes.append(f"{row.title}: {row.uncontrolled} of {trials} passed tests that have no altered version.")
     return tuple(notes)
 
 

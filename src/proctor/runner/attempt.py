@@ -399,7 +399,10 @@ def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[
     if last.status == _HTTP_OK and last.cut is None:
         if not (gave_up and last.malformed):
             return None
-        return Cause.PROVIDER_ERROR, f"the last response was malformed: {plural(last.malformed, 'event')} of it no JSON"
+        return (
+            Cause.PROVIDER_ERROR,
+            f"the last response was malformed: {plural(last.malformed, 'event')} of it not JSON",
+        )
     if last.status == _HTTP_OK or last.status is None:
         return Cause.PROVIDER_ERROR, f"the last response broke off: {last.cut or 'there was none'}"
     cause = _STATUS_CAUSES.get(last.status)

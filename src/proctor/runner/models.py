@@ -161,7 +161,8 @@ def _check_provider(name: str, url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise UsageError(
-            f"--provider {name}={url}: this is no address of a server", fix="give one such as http://localhost:8000/v1"
+            f"--provider {name}={url}: this is not the address of a server",
+            fix="give one such as http://localhost:8000/v1",
         )
 
 

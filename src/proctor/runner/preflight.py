@@ -117,7 +117,7 @@ def _check_model(request: RunRequest, agent: AgentSource) -> None:
 
 
 def describe_scripted_model(config: RunConfig, choice: ModelChoice | None) -> str | None:
-    """Which model a script plays, where the preset names one of its own: its agents request it, and it is priced.
+    """As which model a scripted model is priced, where the preset names one of its own.
 
     Raises:
         UsageError: the preset or the pod template cannot be read.
@@ -129,19 +129,19 @@ def describe_scripted_model(config: RunConfig, choice: ModelChoice | None) -> st
     if own is None:
         return None
     if config.mode is not Mode.H2:
-        return f"the script plays {_priced(choice.model, config)}; the preset's {own} is the model of pods"
+        return f"scripted model, {_priced(choice.model, config)}; the preset's {own} is the model of pods"
     template, _ = resolve_pod(config.pod_template, config.preset, config.variables)
     if MODEL not in template.declared:
-        return "the script plays the models of the pod's roles, and each is priced as itself"
+        return "scripted models of the pod's roles, each with its own price"
     given = config.variables.get(MODEL, choice.model)
     model = MODEL_ALIASES.get(given, given)
-    other = "" if model == MODEL_ALIASES.get(own, own) else f"; to play the preset's {own}, give --var {MODEL}={own}"
-    return f"the script plays {_priced(model, config)}{other}"
+    other = "" if model == MODEL_ALIASES.get(own, own) else f"; for the preset's {own}, give --var {MODEL}={own}"
+    return f"scripted model, {_priced(model, config)}{other}"
 
 
 def _priced(model: str, config: RunConfig) -> str:
     known = load_prices(config.prices).has_price(model)
-    return f"{model} and is priced as that" if known else f"{model}, of which no price is known"
+    return f"priced as {model}" if known else f"as {model}, which has no known price"
 
 
 def check_access(
@@ -201,7 +201,7 @@ def check_program_unchanged(config: RunConfig, agent: AgentSource, benchmark: Be
             raise InvalidData(
                 f"the agent's {name} is not the one that the run was started with",
                 where=config.program,
-                fix="say with --claude-bin where that one is, or start a new run",
+                fix="name that program with --agent-bin, or start a new run",
             )
 
 
@@ -302,8 +302,8 @@ async def _missing_images(provider: EnvironmentProvider, by_image: dict[str, lis
         for image in absent[:_MAX_REGISTRY_QUERIES]
     }
     if len(absent) > len(reasons) and all(reasons.values()):
-        known = f"none of {len(reasons)} that were asked for can be had: {reasons[absent[0]]}"
-        reasons = dict.fromkeys(absent, f"its image is not on this machine, and {known}")
+        known = f"none of the {len(reasons)} requested images is available: {reasons[absent[0]]}"
+        reasons = dict.fromkeys(absent, f"its image is not on this machine; {known}")
     return {task: why for image, why in reasons.items() if why for task in by_image[image]}
 
 

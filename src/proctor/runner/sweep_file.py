@@ -65,7 +65,7 @@ def read_sweep_file(file: Path) -> SweepFile:
     try:
         document = parse_toml(text)
     except ValueError as error:
-        raise UsageError(f"the sweep is no TOML: {error}", where=file) from error
+        raise UsageError(f"the sweep is not valid TOML: {error}", where=file) from error
     reader = _SweepFileReader(document, file.absolute().parent)
     sweep = reader.read(text, file.stem)
     if sweep is None:

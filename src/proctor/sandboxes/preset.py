@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from proctor.core.errors import UsageError
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 from proctor.core.user_files import parse_document, parse_toml, read_user_bytes
 from proctor.sandboxes.credentials import parse_json_object
@@ -163,7 +164,7 @@ def _find(wanted: str, folder: Path) -> tuple[Path, bool]:
     if os.sep in wanted or wanted.startswith((".", "~")):
         place = Path(os.path.realpath(os.path.expanduser(wanted)))  # noqa: PTH111 - pathlib's raises for `~nobody`
         if not _is_preset(place):
-            raise UsageError(f"is not a preset: it has no {SETTINGS_FILE}", where=_short(str(place)))
+            raise UsageError(f"is not a preset: it has no {SETTINGS_FILE}", where=truncate_line(str(place), _SHOWN))
         return place, True
     if _NAME.fullmatch(wanted):
         found = [base / wanted for base in (BUILT_IN, folder) if _is_preset(base / wanted)]
@@ -175,16 +176,13 @@ def _find(wanted: str, folder: Path) -> tuple[Path, bool]:
             return found[0].resolve(), False
     hint = f"; for the folder beside you, say ./{wanted}" if wanted and _is_preset(Path(wanted)) else ""
     raise UsageError(
-        f"no preset is called {_short(wanted)!r}", fix=f"choose one of: {', '.join(preset_names(folder))}{hint}"
+        f"no preset is called {truncate_line(wanted, _SHOWN)!r}",
+        fix=f"choose one of: {', '.join(preset_names(folder))}{hint}",
     )
 
 
 def _is_preset(place: Path) -> bool:
     return os.path.isfile(place / SETTINGS_FILE)  # noqa: PTH113 - pathlib's raises for a name that is too long
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _settings(place: Path) -> dict[str, str]:

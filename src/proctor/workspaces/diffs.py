@@ -1,7 +1,7 @@
 """Reads unified diffs: which paths one names, and each of its lines. Whether it applies is for git to say.
 
-This is the only reader of diffs. It takes more for a path than git does, never less, so that nothing that git would
-touch goes unchecked.
+Every check of a submission reads diffs with this module. It takes more for a path than git does, never less, so that
+nothing that git would touch goes unchecked.
 """
 
 import base64

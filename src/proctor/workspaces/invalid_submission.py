@@ -4,6 +4,7 @@ from typing import Final
 
 from proctor.core.causes import Cause
 from proctor.core.errors import AgentFailure
+from proctor.core.formatting import file_size
 
 LIMIT_BYTES: Final = 20_000_000
 # Several times the size of a patch: unchanged context and both sides of a binary change are not in it.
@@ -18,12 +19,7 @@ class InvalidSubmission(AgentFailure):
         self.cause = cause
 
 
-def megabytes(size: float) -> str:
-    """A size for people."""
-    return f"{size / 1e6:.1f} MB"
-
-
 def check_size(size: int, limit: int, what: str) -> None:
     """Refuse what is larger than the limit."""
     if size > limit:
-        raise InvalidSubmission(Cause.TOO_LARGE, f"{what} is {megabytes(size)}, more than {megabytes(limit)}")
+        raise InvalidSubmission(Cause.TOO_LARGE, f"{what} is {file_size(size)}, more than {file_size(limit)}")

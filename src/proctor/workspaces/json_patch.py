@@ -1,4 +1,4 @@
-"""RFC 6901 pointers and RFC 6902 operations on documents as `documents` reads them.
+"""RFC 6901 pointers and RFC 6902 operations on documents as `lossless_json` reads them.
 
 Strict where implementations differ: array indices are plain decimal numbers without leading zeros, `test` compares
 value by value, nothing is moved into itself. A document is changed in place; on a failure it is good for nothing.

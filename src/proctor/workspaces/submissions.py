@@ -13,6 +13,7 @@ from typing import Final
 
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
+from proctor.core.formatting import file_size
 from proctor.core.record import Record
 from proctor.core.trees import (
     EXECUTABLE,
@@ -38,7 +39,6 @@ from proctor.workspaces.invalid_submission import (
     LIMIT_BYTES,
     InvalidSubmission,
     check_size,
-    megabytes,
 )
 from proctor.workspaces.objects import GitTreeEntry, blob_id, commit_files, list_files, read_objects
 from proctor.workspaces.paths import display_path, link_escapes, parents, unsafe_reason
@@ -264,7 +264,7 @@ class _TreeComparison:
     def _check_size(self, path: bytes, size: int) -> None:
         self._content += size
         if self._content > self.content_limit:
-            what = f"the changed files hold more than {megabytes(self.content_limit)}"
+            what = f"the changed files hold more than {file_size(self.content_limit)}"
             raise InvalidSubmission(Cause.TOO_LARGE, what, where=display_path(path))
 
     def _change(self, path: bytes, entry: FileEntry | None) -> None:

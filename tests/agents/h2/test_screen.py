@@ -2,7 +2,7 @@
 
 import pytest
 
-from proctor.agents.h2.screen import find_dialog, plain_screen, read_screen
+from proctor.agents.h2.screen import find_dialog, lines_of, read_screen
 from terminal_session import SAMPLES, recorded_output
 
 # Recorded sessions of the real Claude Code, and what each dialog asks.
@@ -28,8 +28,8 @@ def test_a_screen_is_read_as_a_person_would() -> None:
         b"\x1b[2J\x1b[1;1H\x1b[1mDo you\x1b[0m trust\x1b[2C\x1b[31mthis\x1b[0m folder?"
         b"\x1b[2;1H 1. Yes\x1b[K\r\n\x1b[3;1H 2. No"
     )
-    assert plain_screen(painted) == "Do you trust this folder?\n1. Yes\n2. No"
-    assert plain_screen(b"") == ""
+    assert lines_of(read_screen(painted)) == ["Do you trust this folder?", "1. Yes", "2. No"]
+    assert lines_of(read_screen(b"")) == []
 
 
 def test_every_recording_is_of_one_kind_or_the_other() -> None:

@@ -116,7 +116,7 @@ def test_a_family_whose_scores_have_no_scale_is_named_and_not_used(metr: Path) -
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("manifest.yaml", "tasks: {main: {resources: {cpus: many}}}", "this is no manifest"),
+        ("manifest.yaml", "tasks: {main: {resources: {cpus: many}}}", "this is not a manifest"),
         ("manifest.yaml", "tasks: [", "is not YAML that can be read"),
         ("ai_rd_triton_cumsum.py", "class TaskFamily: pass", "does not say what its tasks are"),
         ("ai_rd_triton_cumsum.py", "import sys; sys.exit(0)", "does not say what its tasks are"),

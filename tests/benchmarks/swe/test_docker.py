@@ -133,7 +133,7 @@ async def test_ours_and_the_official_harness_say_the_same(
     found = {name: (verdict.status, verdict.cause) for name, verdict in verdicts.items()}
     assert found == {name: expected[name] for name in names}
     assert verdicts["printing"].official is Status.RESOLVED
-    assert "passes by what is printed alone; before a second witness" in verdicts["printing"].reason
+    assert "passes only by its log; in the verification run" in verdicts["printing"].reason
     assert verdicts["conftest"].official is Status.RESOLVED
     assert {finding.code for finding in verdicts["conftest"].findings} == {"test-machinery"}
     assert verdicts["fuzzy"].applied_with == "patch --fuzz=5"

@@ -249,7 +249,7 @@ def test_a_patch_that_json_cannot_carry_is_named(tmp_path: Path) -> None:
     exported = export_run(run, find_format("swebench"), tmp_path / "p.jsonl", ExportOptions())
     assert exported.left_out == (
         "1 trial that the run has not recorded",
-        "b: bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply",
+        "b: bytes of its patch that are not UTF-8; JSON has them escaped, and it may not apply",
     )
 
 

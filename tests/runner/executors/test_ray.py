@@ -462,7 +462,7 @@ async def test_a_cluster_without_a_token_is_refused(world: ClusterWorld, provide
         words[words.index("--address") + 1] = f"{world.nodes[2].address}:6399"
         code, output = await world.run(alone, *words, **world.access(provider))
         assert code == 12, output
-        assert "this machine is no node of the cluster" in output
+        assert "this machine is not a node of the cluster" in output
     finally:
         alone.own_env.clear()
         await in_service(world, alone)

@@ -84,11 +84,6 @@ def read_screen(painted: bytes) -> str:
     return terminal.text
 
 
-def plain_screen(painted: bytes) -> str:
-    """The same without empty lines and without the space that is there for the layout."""
-    return "\n".join(lines_of(read_screen(painted)))
-
-
 def lines_of(screen: str) -> list[str]:
     """The lines of a screen that say something."""
     return [" ".join(line.split()) for line in screen.splitlines() if line.strip()]

@@ -124,5 +124,5 @@ def read_test_ids(file: Path) -> tuple[str, ...] | None:
     try:
         text = bz2.decompress(file.read_bytes()).decode()
     except (OSError, ValueError) as error:
-        raise InvalidData(f"this is no list of tests: {error}", where=file) from error
+        raise InvalidData(f"this is not a list of tests: {error}", where=file) from error
     return tuple(dict.fromkeys(line for line in text.split("\n") if line))

@@ -132,7 +132,7 @@ class ScoreServer:
             )
         except ProctorError as error:
             # Ours, not the agent's: it gets a message, may ask again, and has lost nothing that it had.
-            return ScorerResult(score=None, message={"error": "the scorer is out of order"}, detail=str(error))
+            return ScorerResult(score=None, message={"error": "the scorer failed"}, detail=str(error))
         finally:
             await asyncio.to_thread(shutil.rmtree, snapshot, ignore_errors=True)
 

@@ -124,7 +124,7 @@ def read_manifest(folder: Path) -> FamilyManifest:
     try:
         return msgspec.convert(document or {}, FamilyManifest, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidData(f"this is no manifest: {' '.join(str(error).split())}", where=file) from error
+        raise InvalidData(f"this is not a manifest: {' '.join(str(error).split())}", where=file) from error
 
 
 def driver_request(operation: str, family: str, folder: str, **more: object) -> tuple[bytes, str]:

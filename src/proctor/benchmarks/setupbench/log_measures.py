@@ -15,6 +15,7 @@ from msgspec import field
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
 from proctor.core.benchmark import AttemptLogs
 from proctor.core.errors import InvalidData
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record, read_record
 from proctor.core.submission import PatchKind
 from proctor.core.trajectory import LogMeasure, Step, ToolCall
@@ -169,18 +170,18 @@ def setup_failure(output: str, actions: Sequence[SetupAction]) -> SetupFailure:
         tool = match["tool"] or match["module"] or match["exec"] or ""
         for command in commands:
             if tool and tool in command and _SHELL_SESSION_ONLY.search(command):
-                return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=_short(command))
+                return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=truncate_line(command))
         installed = any(tool and tool in command and _INSTALL.search(command) for command in commands)
         shells = [command for command in commands if _SHELL_SESSION_ONLY.search(command)]
         if installed and shells:
-            return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=_short(shells[-1]))
-        return SetupFailure(mode=SetupFailureMode.TEST_TOOLS_MISSING, evidence=_short(match[0].strip(": ")))
+            return SetupFailure(mode=SetupFailureMode.NOT_PERSISTENT, evidence=truncate_line(shells[-1]))
+        return SetupFailure(mode=SetupFailureMode.TEST_TOOLS_MISSING, evidence=truncate_line(match[0].strip(": ")))
     if _CONNECTION_REFUSED.search(output):
         chosen = [command for command in commands if _PORT.search(command)]
         if chosen:
-            return SetupFailure(mode=SetupFailureMode.INVENTED_CONSTRAINT, evidence=_short(chosen[-1]))
-        return SetupFailure(mode=SetupFailureMode.SERVICE_DOWN, evidence=_short(output))
-    return SetupFailure(mode=SetupFailureMode.UNKNOWN, evidence=_short(output))
+            return SetupFailure(mode=SetupFailureMode.INVENTED_CONSTRAINT, evidence=truncate_line(chosen[-1]))
+        return SetupFailure(mode=SetupFailureMode.SERVICE_DOWN, evidence=truncate_line(output))
+    return SetupFailure(mode=SetupFailureMode.UNKNOWN, evidence=truncate_line(output))
 
 
 def files_read(action: SetupAction) -> tuple[str, ...]:
@@ -232,7 +233,3 @@ def _split_command(command: str) -> list[str]:
 def _action_of(call: ToolCall) -> SetupAction:
     kind, argument = _TOOLS.get(call.name, ("other", ""))
     return SetupAction(kind=kind, text=str(call.arguments.get(argument, "")))
-
-
-def _short(text: str) -> str:
-    return " ".join(text.split())[:200]

@@ -107,7 +107,7 @@ def scenarios_dir(folder: Path) -> Path:
             if missing:
                 raise InvalidData(f"{', '.join(missing)} is missing", where=place)
             return place
-    raise InvalidData(f"this is no copy of SetupBench: {FILES[0]} is not in it", where=folder)
+    raise InvalidData(f"this is not a copy of SetupBench: {FILES[0]} is not in it", where=folder)
 
 
 def fixtures_dir(folder: Path) -> Path | None:

@@ -152,10 +152,10 @@ def _exam_cause(exam: SetupBenchExam) -> tuple[Cause, str] | None:
     passed = [run for run in exam.altered if run.passed]
     if passed:
         change = f"`{passed[0].original}` changed to `{passed[0].altered}`"
-        return Cause.TAMPERED, f"the success command also passes with {change}, which no right set-up does"
+        return Cause.TAMPERED, f"the success command also passes with {change}, which no correct setup does"
     if exam.fake_programs:
         names = ", ".join(dict.fromkeys(exam.fake_programs))
-        return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
+        return Cause.TAMPERED, f"the success command passes, but calls a replaced program: {names}"
     return None
 
 
@@ -193,17 +193,17 @@ def _cause_and_reason(evidence: SetupBenchEvidence, rule: Rule, *, ours: bool, o
     ran = evidence.official_run
     if ours and evidence.quarantine_result.fake_programs:
         names = ", ".join(evidence.quarantine_result.fake_programs)
-        return Cause.TAMPERED, f"the success command passes, but calls what is not what its name says: {names}"
+        return Cause.TAMPERED, f"the success command passes, but calls a replaced program: {names}"
     if ours:
         return Cause.SOLVED, "the success command passes"
     if official and rule == "marker" and MARKER in ran.stdout + ran.stderr:
-        return Cause.TAMPERED, "the words that count were printed by something else than the success command"
+        return Cause.TAMPERED, "the success marker was printed by another program than the success command"
     if ran.timed_out:
         return Cause.TEST_TIMEOUT, f"the success command had not ended after {ran.seconds:.0f} s"
     if official and ran.exit_code != 0:
         return Cause.TESTS_FAILED, f"the success command ended with {ran.exit_code}, whatever it printed"
     if official:
-        return Cause.TESTS_FAILED, "the words that count were printed, but not as the success command's last word"
+        return Cause.TESTS_FAILED, "the success marker was printed, but not as the last output of the success command"
     last = next((line.strip() for line in reversed(ran.stderr.splitlines()) if line.strip()), "")
     ended = f"ended with {ran.exit_code}" if rule == "exit_code" else "does not pass"
     return Cause.TESTS_FAILED, f"the success command {ended}{f': {last[:_MAX_REASON_CHARS]}' if last else ''}"

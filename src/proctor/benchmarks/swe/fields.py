@@ -24,7 +24,7 @@ def text_field(row: Mapping[str, Any], name: str, *, default: str | None = None)
             raise InvalidData(f"has no {name!r}", where=_row_label(row))
         return default
     if not isinstance(value, str):
-        raise InvalidData(f"{name!r} is not a text but {type(value).__name__}", where=_row_label(row))
+        raise InvalidData(f"{name!r} is not a string but {type(value).__name__}", where=_row_label(row))
     return value
 
 
@@ -41,7 +41,7 @@ def list_field(row: Mapping[str, Any], name: str, *, optional: bool = False) -> 
         raise InvalidData(f"has no {name!r}", where=_row_label(row))
     found = _literal(value) if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(entry, str) for entry in found):
-        raise InvalidData(f"{name!r} is not a list of texts", where=_row_label(row))
+        raise InvalidData(f"{name!r} is not a list of strings", where=_row_label(row))
     return tuple(found)
 
 

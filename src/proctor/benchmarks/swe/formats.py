@@ -169,7 +169,7 @@ def _stored_prediction(run: RunStore, result: TaskResult) -> SwePrediction | Non
 
 
 def _encoding_note(prediction: SwePrediction) -> str:
-    problem = "bytes of its patch that are no UTF-8; JSON has them spelled out, and it may not apply"
+    problem = "bytes of its patch that are not UTF-8; JSON has them escaped, and it may not apply"
     return f"{prediction.instance_id}: {problem}"
 
 

@@ -76,7 +76,7 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
     if exam is not None and exam.resolution.status is not Status.RESOLVED:
         cause, reason = Cause.TAMPERED, exam.resolution.reason
         if not exam.findings:
-            reason = f"passes by what is printed alone; before a second witness: {reason}"
+            reason = f"passes only by its log; in the verification run: {reason}"
     verdict = _verdict(job, cause, reason, strict.final)
     official_status = Status.RESOLVED if official.final.resolved else Status.UNRESOLVED
     twice = _RunWithRetest(strict.final, repeated).flaky

@@ -125,7 +125,7 @@ def _swe_prediction(entry: Any) -> SwePrediction:
         raise _InvalidPredictionError(f"{identity} has none of model_patch, patch and test_result.git_patch")
     patch = entry.get("model_patch", entry.get("patch", inner))
     if patch is not None and not isinstance(patch, str):
-        raise _InvalidPredictionError(f"the patch of {identity} is not a text")
+        raise _InvalidPredictionError(f"the patch of {identity} is not a string")
     attempt = entry.get("n_attempt", 1)
     return SwePrediction(
         instance_id=identity,

@@ -26,14 +26,14 @@ WORKDIR: Final = "/app"
 TIMEOUT_SECONDS: Final = 3600.0
 _SCRIPTS_DIR: Final = "/workspace"
 _PROMPT: Final = """\
-The repository in {workdir} needs a change that this description tells of:
+Implement the change to the repository in {workdir} that this pull request description asks for:
 
 <pr_description>
 {body}
 </pr_description>
 
-Change the source code in {workdir} so that what is described works, also in cases that are not spelled out. Tests for
-it exist already and are not yours to write: leave test files and the configuration of tests alone."""
+Change the source code in {workdir} so that it does what the description asks for, also in cases that it does not list.
+The tests for this change already exist: do not edit test files or test configuration."""
 # The part that the official prompt is made of, in its words.
 _PROMPT_BODY: Final = "{statement}\n\nRequirements:\n{requirements}\n\nNew interfaces introduced:\n{interface}"
 _BINARY: Final = re.compile(rb"^(?:GIT binary patch|Binary files .* differ)$", re.MULTILINE)

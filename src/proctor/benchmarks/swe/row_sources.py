@@ -40,7 +40,7 @@ def _task_folder(folder: Path) -> dict[str, Any]:
         }
         row |= {name: _text(folder / file) for name, file in texts.items() if (folder / file).exists()}
     except (OSError, ValueError, TypeError) as error:
-        raise InvalidData(f"is no task folder: {error}", where=folder) from error
+        raise InvalidData(f"is not a task folder: {error}", where=folder) from error
     return {name: str(value) if name in {"version", "created_at"} else value for name, value in row.items()}
 
 

@@ -26,15 +26,15 @@ _APPLY_COMMANDS: Final = (
 )
 _APPLY_LABELS: Final = {0: None, 1: "git apply --3way", 2: "git apply --reject", 3: "patch --fuzz=5", 80: "as it was"}
 _PROMPT: Final = """\
-The repository in {workdir} has a problem that this description of a pull request tells of:
+Fix the problem in the repository in {workdir} that this pull request description reports:
 
 <pr_description>
 {statement}
 </pr_description>
 
-Change the source code in {workdir} so that what is described works, also in cases that are not spelled out. Tests for
-it exist already and are not yours to write: leave test files and the configuration of tests alone. All that the
-project needs is installed."""
+Change the source code in {workdir} so that it does what the description asks for, also in cases that it does not list.
+The tests for this change already exist: do not edit test files or test configuration. All dependencies of the
+project are installed."""
 
 
 class SweBenchGrader:

@@ -129,7 +129,7 @@ class VerifierExam:
         )
         if twins.passed:
             change = f"`{twins.passed[0].original}` changed to `{twins.passed[0].altered}`"
-            reason = f"{twins.passed[0].tests[0]} also passes with {change}, so it proves nothing"
+            reason = f"{twins.passed[0].tests[0]} also passes with {change}, so the result is not trusted"
             return msgspec.structs.replace(made, cause=Cause.TAMPERED, reason=reason)
         late = await self._late_changes() if place is not ExamPlace.COPY else ()
         if late:

@@ -1,4 +1,4 @@
-"""``proctor bench``: benchmarks, their tasks, and what agents make of them.
+"""``proctor bench``: list, run, grade and compare benchmarks.
 
 The commands and their options are declared here. What a command does is in a module beside, which is imported when the
 command is used: a help page needs none of it.
@@ -32,7 +32,7 @@ from proctor.core.request import RunRequest
 
 _FILE = click.Path(path_type=Path)
 _EXISTING = click.Path(path_type=Path, exists=True)
-_dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and what it can cost at most.")
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and the maximum cost.")
 
 
 def _body(module: str) -> Any:
@@ -41,10 +41,10 @@ def _body(module: str) -> Any:
 
 @click.group(cls=OrderedGroup, no_args_is_help=True)
 def command() -> None:
-    """Benchmarks, their tasks, and what agents make of them."""
+    """List, run, grade and compare benchmarks."""
 
 
-@command.command("list", short_help="Benchmarks, or the tasks of one.")
+@command.command("list", short_help="List benchmarks, or the tasks of one.")
 @benchmark_argument
 @list_options
 @all_option
@@ -56,18 +56,18 @@ def list_(**given: Any) -> Any:
     return _body("listing").print_list(given)
 
 
-@command.command(short_help="Bring a benchmark's data to this machine.")
+@command.command(short_help="Download a benchmark's data.")
 @click.argument("bench", shell_complete=completes("benchmarks"))
 @click.option("--from", "origin", type=_EXISTING, help="A copy on this machine.")
 @click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
 @json_option
 @quiet_option
 def fetch(**given: Any) -> Any:
-    """Bring the data of BENCH to this machine, from its official place or from a copy; its digest is kept with it."""
+    """Download the data of BENCH from its official source, or take it from a copy; its digest is stored with it."""
     return _body("listing").fetch(**given)
 
 
-@command.command(short_help="Prove a benchmark on this machine before you spend.")
+@command.command(short_help="Validate a benchmark's tasks on this machine.")
 @benchmark_argument
 @validate_options
 @all_option
@@ -81,7 +81,7 @@ def fetch(**given: Any) -> Any:
 @format_option
 @quiet_option
 def validate(**given: Any) -> Any:
-    """Prove on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
+    """Validate on this machine that each task of BENCH, or of --suite, fails as labelled, is solved by its oracle,
     gives the same results again, and does not leak its solution.
 
     Exits 20 when a task is not healthy.
@@ -120,7 +120,7 @@ def evaluate(**given: Any) -> Any:
 @command.command(short_help="Grade another harness's predictions, and list where the verdicts differ.")
 @click.argument("benchmark", metavar="BENCH", shell_complete=completes("benchmarks"))
 @click.argument("file", type=_EXISTING)
-@click.option("--predictions", type=_FILE, required=True, help="The predictions that were graded there.")
+@click.option("--predictions", type=_FILE, required=True, help="The predictions file that the report grades.")
 @parity_options
 @all_option
 @json_option
@@ -134,7 +134,7 @@ def parity(file: Path, **given: Any) -> Any:
     return _body("grading").compare(file, given)
 
 
-@command.command(short_help="Let an agent solve the tasks, and grade it.")
+@command.command(short_help="Run an agent on the tasks and grade it.")
 @benchmark_argument
 @run_options
 @all_option
@@ -143,14 +143,14 @@ def parity(file: Path, **given: Any) -> Any:
 @json_option
 @quiet_option
 def run(**given: Any) -> Any:
-    """Let an agent solve the tasks of BENCH, or of --suite; grade and record every submission.
+    """Run an agent on the tasks of BENCH, or of --suite; grade and record every submission.
 
     Exits 0 when every task has a verdict, 12 when one ended in an error or the run had to stop before its end.
     """
     return _body("session").run_job(read_request(RunRequest, given, benchmark=given["benchmark"]), given)
 
 
-@command.command(short_help="Many configurations on the same tasks, compared.")
+@command.command(short_help="Run several configurations and compare them.")
 @click.argument("file", type=_FILE)
 @sweep_options
 @_dry_run_option
@@ -159,10 +159,10 @@ def run(**given: Any) -> Any:
 @json_option
 @quiet_option
 def sweep(file: Path, **given: Any) -> Any:
-    """Make the runs that FILE (TOML) asks for, task by task in turns, and compare them.
+    """Make the runs that FILE (TOML) describes, interleaved by task, and compare them.
 
-    The plan and the most that it can cost are shown first. On a terminal you are asked whether to start; elsewhere a
-    sweep whose cost nothing bounds is started with --yes only. A sweep that stops is resumed as one:
+    The plan and its maximum cost are shown first. On a terminal you are asked whether to start; elsewhere a
+    sweep without a cost limit needs --yes. A sweep that stops is resumed as one:
     `proctor bench resume BENCH/SWEEP`, which at its end, or after it, prints the comparison.
 
     Exits 0 when every trial has a verdict, 12 when one ended in an error or the sweep had to stop before its end.
@@ -190,11 +190,11 @@ def resume(run: str, **given: Any) -> Any:
 
 @command.command(short_help="Show a run that is running elsewhere.")
 @click.argument("run", shell_complete=completes("runs"))
-@click.option("--once", is_flag=True, help="Print how far it is, and end.")
+@click.option("--once", is_flag=True, help="Print the progress once and exit.")
 @results_option
 @json_option
 def watch(**given: Any) -> Any:
-    """Show how far RUN, or a sweep, is, until it ends. It is read from what is stored, and nothing is written.
+    """Show the progress of RUN, or of a sweep, until it ends. It is read from the stored files; nothing is written.
 
     RUN may be running in another terminal, as another user, or on another machine that shares the folder. Exits 0 when
     every trial has a result, 12 when the run stopped before.
@@ -202,7 +202,7 @@ def watch(**given: Any) -> Any:
     return _body("watch").watch(**given)
 
 
-@command.command(short_help="A benchmark's runs: rates, costs, times, failure reasons.")
+@command.command(short_help="Report on a benchmark's runs: rates, costs, times, failure reasons.")
 @click.argument("bench", shell_complete=completes("stored_benchmarks"))
 @click.option(
     "--healthy/--no-healthy",
@@ -220,7 +220,7 @@ def report(**given: Any) -> Any:
     return _body("report").print_runs(**given)
 
 
-@command.command(short_help="Runs on the same tasks: is one better?")
+@command.command(short_help="Compare runs on the same tasks.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=completes("runs"))
 @click.option(
     "--gate",
@@ -239,7 +239,7 @@ def compare(**given: Any) -> Any:
     return _body("compare").print_comparison(**given)
 
 
-@command.command(short_help="Rate, cost and time together: which runs nothing beats.")
+@command.command(short_help="Show the Pareto frontier of rate, cost and time.")
 @click.argument("bench", shell_complete=completes("stored_benchmarks"))
 @click.option(
     "--by",
@@ -255,7 +255,7 @@ def pareto(**given: Any) -> Any:
     return _body("compare").print_pareto(**given)
 
 
-@command.command(short_help="Results by kind of task: where does it help?")
+@command.command(short_help="Break results down by task category.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN]", shell_complete=completes("runs"))
 @click.option(
     "--by",
@@ -268,14 +268,14 @@ def pareto(**given: Any) -> Any:
 @results_option
 @document_options
 def breakdown(**given: Any) -> Any:
-    """Break the results of a RUN down by kind of task; of two runs, show where the second is better.
+    """Break the results of a RUN down by task category; of two runs, show where the second is better.
 
     The p-values are corrected for the number of groups (Holm).
     """
     return _body("compare").print_breakdown(**given)
 
 
-@command.command(short_help="One run, or one task of it.")
+@command.command(short_help="Show one run, or one task of it.")
 @click.argument("run", shell_complete=completes("runs"))
 @click.argument("task", required=False, shell_complete=completes("tasks_of_run"))
 @click.option(
@@ -308,9 +308,9 @@ def export(**given: Any) -> Any:
 @click.option(
     "--format", "form", metavar="FORMAT", required=True, help="Which format; `proctor bench export` lists them."
 )
-@click.option("--benchmark", metavar="BENCH", help="The benchmark of the tasks, where the files do not name it.")
-@click.option("--agent", help="The agent: where the files do not name it, or to choose one of several.")
-@click.option("--model", help="The model, likewise.")
+@click.option("--benchmark", metavar="BENCH", help="The benchmark of the tasks, if the files do not name it.")
+@click.option("--agent", help="The agent: if the files do not name it, or to choose one of several.")
+@click.option("--model", help="The model, if the files do not name it.")
 @results_option
 @json_option
 def import_(**given: Any) -> Any:
@@ -321,9 +321,9 @@ def import_(**given: Any) -> Any:
     return _body("formats").import_(**given)
 
 
-@command.command(short_help="The key figures of a report.")
+@command.command(short_help="Print a report's summary metrics.")
 @click.argument("report")
 @json_option
 def score(**given: Any) -> Any:
-    """Print the key figures of REPORT, an evaluation report of ours or of a registered format; - is standard input."""
+    """Print the summary metrics of REPORT, an evaluation report of Proctor or of a registered format; - is stdin."""
     return _body("formats").print_score(**given)

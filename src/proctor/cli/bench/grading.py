@@ -189,7 +189,7 @@ def _remark(task: TaskEvaluation) -> str:
     parts += verdict.deviations
     if verdict.controls is not None and verdict.controls.uncontrolled:
         why = f" ({verdict.controls.reason})" if verdict.controls.reason else ""
-        parts.append(f"{plural(len(verdict.controls.uncontrolled), 'test')} without control{why}")
+        parts.append(f"{plural(len(verdict.controls.uncontrolled), 'test')} without controls{why}")
     if verdict.findings:
         parts.append("audit: " + ", ".join(sorted({finding.code for finding in verdict.findings})))
     return "; ".join(parts)
@@ -238,7 +238,7 @@ def _print_healths(healths: Sequence[TaskHealth]) -> None:
 
 
 def _controls(health: TaskHealth) -> str:
-    """How many of the controlled tests have an altered twin."""
+    """How many of the controlled tests have an altered version."""
     if health.controls is None:
         return "-"
     return f"{health.controls.controlled}/{health.controls.controlled + len(health.controls.uncontrolled)}"
@@ -247,9 +247,9 @@ def _controls(health: TaskHealth) -> str:
 def _health_remarks(health: TaskHealth) -> Iterator[str]:
     yield from health.problems
     yield from (f"leak: {leak}" for leak in health.leaks)
-    yield from (f"not as the benchmark has it: {deviation}" for deviation in health.deviations)
+    yield from (f"deviation from the benchmark: {deviation}" for deviation in health.deviations)
     if health.controls is not None and health.controls.reason:
-        yield f"without control: {health.controls.reason}"
+        yield f"without controls: {health.controls.reason}"
 
 
 def _write(file: Path, document: bytes, what: str, *, make_folder: bool = True) -> None:

@@ -66,7 +66,7 @@ def _click_option(field: OptionField, taken: frozenset[str]) -> Callable[[F], F]
     option, older = field.option, (f"--{alias.replace('_', '-')}" for alias in field.option.aliases)
     hidden = tuple(name for name in older if name not in taken)
     settings: dict[str, Any] = {"metavar": option.metavar or None}
-    text = option.help
+    text = option.flag_help or option.help
     if field.kind == "truth":
         settings = {"is_flag": True, "flag_value": not field.default, "default": None}
     else:
@@ -117,7 +117,7 @@ def read_given(record: type[TaskRequest], given: Mapping[str, Any]) -> dict[str,
     if given.get("all_tasks") and any(
         given.get(name) for name, field in fields.items() if field.option.scope is Scope.SELECTION and name != "exclude"
     ):
-        raise UsageError("--all and a choice of tasks are both given", fix="give one of them")
+        raise UsageError("--all cannot be combined with a task filter", fix="give one of them")
     known = {name: value for name, value in given.items() if name in fields and value not in (None, ())}
     return read_options(record, known, folder=Path.cwd(), command_line=True)
 
@@ -141,9 +141,7 @@ list_options = request_options(
 benchmark_argument = click.argument(
     "benchmark", metavar="[BENCH]", required=False, shell_complete=completes("benchmarks")
 )
-all_option = click.option(
-    "--all", "all_tasks", is_flag=True, help="Every task: what is selected when no choice is made."
-)
+all_option = click.option("--all", "all_tasks", is_flag=True, help="All tasks (the default).")
 format_option = click.option(
     "--format",
     "form",
@@ -151,7 +149,7 @@ format_option = click.option(
     metavar="[text|json|FORMAT]",
     default="text",
     show_default=True,
-    help="json is the same as --json; the name of a format: as its own tool prints it.",
+    help="json is the same as --json; or a registered format's own output.",
 )
 
 

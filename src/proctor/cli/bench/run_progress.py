@@ -95,9 +95,9 @@ class RunProgress(RunObserver):
         if not self.nodes:
             return ""
         working = [node for node in self.nodes if not node.problem]
-        places = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} places"
+        slots = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} slots"
         others = "".join(f"; {node.name} {node.problem}" for node in self.nodes if node.problem)
-        return f"; {len(working)} nodes, {places} busy{others}"
+        return f"; {len(working)} nodes, {slots} busy{others}"
 
     def _tokens_per_minute(self) -> float:
         now = time.monotonic()

@@ -133,11 +133,11 @@ def _show_task(store: RunStore, result: TaskResult) -> None:
 def _altered_lines(altered: AlteredRequests) -> Iterator[str]:
     """What the gateway did not send as it was asked."""
     for model, count in altered.pinned.items():
-        yield f"{plural(count, 'request')} to {model} went to the run's model instead"
+        yield f"{plural(count, 'request')} to {model} sent to the run's model instead"
     for wanted, count in altered.refused.items():
         yield f"{plural(count, 'request')} refused: it cannot be metered or recorded: {wanted}"
     for wanted, count in altered.dropped.items():
-        yield f"{plural(count, 'request')} sent without what it asked for: {wanted}"
+        yield f"{plural(count, 'request')} sent with an unsupported parameter removed: {wanted}"
 
 
 def _show_verdict(verdict: Verdict) -> None:
@@ -157,10 +157,10 @@ def _show_verdict(verdict: Verdict) -> None:
 
 
 def _describe_controls(controls: ControlSummary) -> str:
-    given = f"{plural(controls.pairs, 'pair')} of papers" if controls.pairs else "not given"
+    given = plural(controls.pairs, "control pair") if controls.pairs else "not run"
     why = f" ({controls.reason})" if controls.reason else ""
     without = f"; without: {', '.join(controls.uncontrolled)}{why}" if controls.uncontrolled else ""
-    return f"controls: {plural(controls.controlled, 'test')} with an altered twin, {given}{without}"
+    return f"controls: {plural(controls.controlled, 'test')} with an altered version, {given}{without}"
 
 
 def _web_line(web: WebUse) -> str:

@@ -24,7 +24,7 @@ CLOSED_STATUS: Final = 403
 FINAL_STATUS: Final = 451
 OVERLOADED: Final = 529  # a provider's own, not in HTTPStatus
 
-_RETRYABLE: Final = frozenset({408, 409, 425, 429})
+RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429})  # and those of servers' errors
 _FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
 _MAX_COUNT: Final = 2**53
@@ -311,7 +311,7 @@ class Dialect(ABC):
 
         Programs try again after 429 and 5xx for minutes, or for ever. The headers are those of the request.
         """
-        is_retried = status in _RETRYABLE or status >= _SERVER_ERROR or status < _FIRST_ERROR
+        is_retried = status in RETRYABLE_STATUSES or status >= _SERVER_ERROR or status < _FIRST_ERROR
         return _FIRST_ERROR if is_retried else status
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from proctor.core.causes import Cause, Status
+from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 from proctor.core.verdict import ControlSummary, Finding, TestStatus
 from proctor.grading.controls.alteration import Alteration
@@ -146,11 +147,11 @@ def control_judgement(exam: Exam) -> tuple[Status, Cause, str] | None:
     """What the altered tests say of a submission that passes all originals; None: nothing against it."""
     if exam.twins.passed:
         names = join_names(test for twin in exam.twins.passed for test in twin.tests)
-        reason = f"passes tests as they are and also with another expectation, so they prove nothing: {names}"
+        reason = f"tests also pass with altered expectations, so the result is not trusted: {names}"
         return Status.UNRESOLVED, Cause.TAMPERED, reason
     if exam.twins.lost:
         names = join_names(test for twin in exam.twins.lost for test in twin.tests)
-        return Status.UNRESOLVED, Cause.TESTS_VANISHED, f"with another expectation, these gave no result: {names}"
+        return Status.UNRESOLVED, Cause.TESTS_VANISHED, f"altered tests without result: {names}"
     return None
 
 
@@ -163,13 +164,8 @@ def control_findings(exam: Exam) -> tuple[Finding, ...]:
 
 def _describe(twin: Alteration) -> str:
     """An alteration for people."""
-    change = f"`{_short(twin.original)}` changed to `{_short(twin.altered)}`"
+    change = f"`{truncate_line(twin.original, _MAX_TEXT)}` changed to `{truncate_line(twin.altered, _MAX_TEXT)}`"
     return f"{join_names(twin.tests)} passes with {change} in line {twin.first_line}"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"
 
 
 def control_summary(controls: ControlSet, exam: Exam | None) -> ControlSummary:

@@ -43,10 +43,6 @@ class TestName:
         return re.compile(rf"(?:^|(?<=[^0-9A-Za-z_]))(?:{''.join(parts)})$", re.DOTALL)
 
 
-def fixed_name(text: str) -> TestName:
-    return TestName((text,))
-
-
 @dataclass(eq=False)
 class TestBlock:
     """A test, or what holds tests.

@@ -104,7 +104,7 @@ class HarborFormat(Format):
     def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Read the trials of one agent and model; a job may hold several, and a run is of one."""
         if not (source / "result.json").is_file():
-            raise InvalidData("this is no job folder: it has no result.json", where=source)
+            raise InvalidData("this is not a job folder: it has no result.json", where=source)
         trials = [
             (folder, read_record(folder / "result.json", HarborTrial))
             for folder in sorted(source.iterdir())

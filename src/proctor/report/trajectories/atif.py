@@ -273,7 +273,7 @@ def _sortable(numbered: list[tuple[tuple[float, str], Step]]) -> bool:
 
 def _check(document: _AtifTrajectory, where: object, name: str) -> None:
     if document.schema_version not in _READABLE_VERSIONS:
-        raise InvalidData(f"{document.schema_version!r} is no version of ATIF that is known here", where=where)
+        raise InvalidData(f"{document.schema_version!r} is not a known version of ATIF", where=where)
     if not document.steps:
         raise InvalidData(f"trajectory {name!r} has no steps", where=where)
     for number, step in enumerate(document.steps, start=1):

@@ -27,7 +27,7 @@ class Access:
                 return None
             # DNS rebinding: a page under another name that resolves to this address could read ours.
             return 421, (
-                "This server answers to localhost and 127.0.0.1 only. From another machine, use a tunnel "
+                "This server listens on localhost only (127.0.0.1). From another machine, use a tunnel "
                 "(ssh -L 8707:127.0.0.1:PORT HOST, then http://localhost:8707/), or start it with --host."
             )
         given = request.cookies.get(_COOKIE) or request.query.get(_PARAMETER, "")

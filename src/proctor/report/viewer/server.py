@@ -243,7 +243,7 @@ async def serve(
         InfrastructureError: the address cannot be used.
     """
     if host != LOOPBACK and not token:
-        raise UsageError(f"whoever reaches {host} could read all results", fix="give a token")
+        raise UsageError(f"binding to {host} exposes all results", fix="give a token")
     listening = _listen(host, port, strict=strict_port)
     number = listening.getsockname()[1]
     runner = web.AppRunner(

@@ -159,7 +159,7 @@ class ClusterAttempt(Assignment):
                         if await asyncio.to_thread(file_digest, spec.logs / RECORDING_FILE, size) != digest:
                             raise NodeGone("what it sent of a recording is not what it has")
                         return self._output(message)
-        raise NodeGone("it ended an attempt without a word")
+        raise NodeGone("the node disconnected without a result")
 
     def _report(self, message: NodeMessage, callbacks: AttemptCallbacks) -> None:
         match message:
@@ -238,7 +238,7 @@ async def receive_grading(client: NodeClient, order: GradingOrder, folder: Path)
     """
     ended = await receive_work(client, "grade", order, folder)
     if not isinstance(ended, GradingEnded):
-        raise NodeGone("it has not graded what it was to grade")
+        raise NodeGone("the node returned no grading")
     return ended.evaluation
 
 
@@ -291,7 +291,7 @@ async def _receive_work(
                 case HealthFound(health=health, folder=there):
                     moved = here(health.artifacts, there)
                     return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
-    raise NodeGone("it ended without a word")
+    raise NodeGone("the node disconnected without a result")
 
 
 def _write(folder: Path, part: FileBytes) -> None:

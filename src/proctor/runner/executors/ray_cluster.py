@@ -236,7 +236,7 @@ def _find_cluster(address: str | None) -> str:
         return wanted
     there = "any cluster" if wanted in {None, "auto"} else f"the cluster at {wanted}"
     raise InfrastructureError(
-        f"this machine is no node of {there}",
+        f"this machine is not a node of {there}",
         fix=f"start one here first, with: ray start --address={wanted or 'HOST:6379'} (a head: ray start --head)",
     )
 

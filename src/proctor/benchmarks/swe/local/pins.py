@@ -70,7 +70,7 @@ def read_pins(text: str, *, where: object) -> Pins:
     try:
         document: Any = parse_yaml(text)
     except ValueError as error:
-        raise InvalidData(f"its environment is no YAML: {error}", where=where) from error
+        raise InvalidData(f"its environment is not valid YAML: {error}", where=where) from error
     entries = document.get("dependencies") if isinstance(document, dict) else None
     if not isinstance(entries, list):
         raise InvalidData("its environment lists no dependencies", where=where)

@@ -56,9 +56,6 @@ class PythonSource:
     def text(self, start: int, end: int) -> str:
         return self.bytes[start:end].decode()
 
-    def text_of(self, node: ast.expr | ast.stmt) -> str:
-        return self.text(self.start(node), self.end(node))
-
     def line_start(self, line: int) -> int:
         return self._starts[line - 1]
 
