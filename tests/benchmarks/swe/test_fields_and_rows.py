@@ -54,7 +54,7 @@ def test_whatever_the_ids_are_both_ways_of_writing_them_give_them_back(ids: list
 
 @pytest.mark.parametrize("written", ["[1]", "{}", "nonsense", "__import__('os').system('id')", 7, [["a"]], "[" * 9999])
 def test_what_is_no_list_of_texts_is_refused_and_never_run(written: Any) -> None:
-    with pytest.raises(InvalidData, match="not a list of texts"):
+    with pytest.raises(InvalidData, match="not a list of strings"):
         list_field({"instance_id": "i", "FAIL_TO_PASS": written}, "FAIL_TO_PASS")
 
 

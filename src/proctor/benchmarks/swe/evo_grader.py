@@ -43,8 +43,8 @@ The repository in {workdir} is at version {start} of its project. These are the 
 {statement}
 </release_notes>
 
-Change the source code in {workdir} so that it becomes what these notes describe. Tests for it exist already and are not
-yours to write: leave test files and the configuration of tests alone. All that the project needs is installed."""
+Change the source code in {workdir} so that it becomes what these notes describe. The tests for this release already
+exist: do not edit test files or test configuration. All dependencies of the project are installed."""
 _PYTEST_FLAGS: Final = (
     "--continue-on-collection-errors -W default::DeprecationWarning -W default::pytest.PytestDeprecationWarning"
 )
