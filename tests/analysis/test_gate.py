@@ -95,7 +95,7 @@ def test_every_measure_can_be_used(name: str) -> None:
         ("better by -2%", "'-2%' in 'better by -2%' has a sign"),
         ("rate >= 50", "'50' in 'rate >= 50' is more than the whole"),
         ("p < 5", "'5' in 'p < 5' is more than the whole"),
-        ("errors <= 5%", "'5%' in 'errors <= 5%' is a share, and errors is none"),
+        ("errors <= 5%", "'5%' in 'errors <= 5%': errors takes no percentage"),
     ],
 )
 def test_an_invalid_rule_is_refused_with_advice(rule: str, message: str) -> None:

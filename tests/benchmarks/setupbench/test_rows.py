@@ -121,7 +121,7 @@ def test_graders_have_the_time_that_they_need(published: tuple[SetupBenchTask, .
 
 
 def test_rows_that_cannot_be_used_are_named_with_their_place(tmp_path: Path) -> None:
-    with pytest.raises(InvalidData, match="no copy of SetupBench"):
+    with pytest.raises(InvalidData, match="not a copy of SetupBench"):
         read_tasks(tmp_path)
     copy = make_copy(tmp_path / "copy") / "setupbench" / "scenarios"
     file = copy / FILES[0]

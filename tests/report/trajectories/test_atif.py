@@ -151,7 +151,7 @@ USER = {"step_id": 1, "source": "user", "message": "hi"}
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"schema_version": "ATIF-v9"}, "no version of ATIF"),
+        ({"schema_version": "ATIF-v9"}, "not a known version of ATIF"),
         ({"steps": []}, "no steps"),
         ({"steps": [{**USER, "step_id": 2}]}, "has the id 2"),
         ({"steps": [{**USER, "source": "nobody"}]}, "nobody"),
