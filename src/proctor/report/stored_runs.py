@@ -19,10 +19,10 @@ from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record
 from proctor.core.run import RunConfig
 from proctor.results import RunStore
+from proctor.results.run_lock import LOCK_FILE, is_held_elsewhere
 from proctor.results.run_names import run_heading, run_title
 
 _RECENT_SECONDS: Final = 30.0
-_LOCK_FILE: Final = ".lock"
 _KERNEL_LOCKS: Final = Path("/proc/locks")
 
 
@@ -108,11 +108,11 @@ def is_running(store: RunStore, *, held: HeldLocks | None = None, kernel_locks: 
     """Whether a session is working on this run.
 
     A session holds a lock on the run. Trying the lock could block a session that is starting, so the kernel's list of
-    locks is read instead; without one, a journal that has just grown is the sign. Who asks about many runs gives the
-    list, `held`.
+    locks is read instead; without one, a journal that has just grown is the sign. A session on another machine shows a
+    sign of life. Who asks about many runs gives the list, `held`.
     """
     try:
-        lock = (store.folder / _LOCK_FILE).stat()
+        lock = (store.folder / LOCK_FILE).stat()
     except OSError:
         return False
     held = read_held_locks(kernel_locks) if held is None else held
@@ -124,7 +124,7 @@ def is_running(store: RunStore, *, held: HeldLocks | None = None, kernel_locks: 
         return True
     # Some file systems have other device numbers here than in the list of locks; and on another device, a file that has
     # nothing to do with this run may have the same number.
-    return any(_has_open(pid, lock) for pid, _ in found)
+    return any(_has_open(pid, lock) for pid, _ in found) or is_held_elsewhere(store)
 
 
 def _has_open(pid: str, file: os.stat_result) -> bool:
