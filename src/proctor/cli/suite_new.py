@@ -27,7 +27,9 @@ def new(folder: Path, suite_id: str | None) -> None:
 @click.command("add-task", short_help="Add a task to a suite, from a diff.")
 @click.argument("suite", type=_EXISTING)
 @click.option("--id", "task_id", metavar="ID", required=True, help="The id of the task.")
-@click.option("--repo", type=_EXISTING_FOLDER, required=True, metavar="DIR", help="The program as it is before the change.")
+@click.option(
+    "--repo", type=_EXISTING_FOLDER, required=True, metavar="DIR", help="The program as it is before the change."
+)
 @click.option(
     "--diff", type=_EXISTING_FILE, required=True, metavar="FILE", help="The change that solves it, tests included."
 )

@@ -58,6 +58,17 @@ def display_name(store: RunStore) -> str:
     return run_title(store.run_id, run_heading(store).given_name)
 
 
+def import_note(title: str, origin: str) -> str:
+    """What is to be known of a run that was imported."""
+    return f"{title} is imported from {origin}: its verdicts were made there."
+
+
+def import_notes(stores: Iterable[RunStore]) -> tuple[str, ...]:
+    """A note for each of these runs that was imported."""
+    configs = [(store, store.config().origin) for store in stores]
+    return tuple(import_note(display_name(store), origin) for store, origin in configs if origin is not None)
+
+
 def called(row: RunRow, store: RunStore, name: str | None = None) -> RunRow:
     """The same, with the id that the run's folder has; or called by `name`, where that is not what it is called anyway.
 

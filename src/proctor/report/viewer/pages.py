@@ -62,6 +62,11 @@ def runs_page(index: RunIndex, params: QueryParams) -> Context:
         },
         "archived": sum(row.archived for row in rows),
         "sweeps": index.sweeps(),
+        "benchmarks": {
+            benchmark: names
+            for benchmark in benchmarks
+            if len(names := sorted(row.run for row in found if row.benchmark == benchmark and row.counted)) > 1
+        },
         "q": params.get("q", ""),
         "root": str(index.root),
     }
@@ -74,6 +79,7 @@ def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
     query = read_query(params)
     return {
         "name": name,
+        "title": index.title(name),
         "config": table.config,
         "counts": table.counts(),
         "running": table.running,
@@ -167,6 +173,7 @@ def task_page(index: RunIndex, name: str, params: QueryParams) -> Context:
     before, after = table.neighbours(task_id, trial)
     return {
         "name": name,
+        "title": index.title(name),
         "config": table.config,
         "row": row,
         "result": result,
