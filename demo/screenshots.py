@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from aiohttp import web
 from make_script import able, poor
 
 from chromium import Page, chromium
 from proctor.benchmarks import benchmark
 from proctor.core.task import Task
+from proctor.report.run_index import RunIndex
+from proctor.report.viewer import serve
+from proctor.report.viewer.bundle import write_bundle
 from proctor.results import RunStore
 from viewing import viewer
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 # A plain path: it can be read in the pictures.
-WORK = Path("/tmp/proctor")  # noqa: S108
+WORK = Path("/tmp/proctor-runs")  # noqa: S108
 SUITE = "core"
 TASKS = 8
 WAIT_SECONDS = 6
@@ -93,12 +97,49 @@ async def main() -> None:
         await finish(running)
         await take(page, f"{address}/", "runs", height=420)
         await take(page, f"{address}/compare?run={SUITE}/run-001&run={SUITE}/run-002", "compare", height=760)
+        three = "&".join(f"run={SUITE}/run-00{number}" for number in (1, 2, 3))
+        await take(page, f"{address}/compare?{three}", "grid", height=900)
+        await page.go(f"{run}/run-001")
+        await page.value("document.querySelector('#failures').open = true")
+        await page.value("document.querySelector('#failures').scrollIntoView()")
+        await page.picture(DOCS / "viewer-failures.webp")
         solved = next(one for one in RunStore(results / SUITE / "run-002").results() if one.status == "resolved")
         task = f"{run}/run-002/task?task={solved.task_id}"
         await take(page, f"{task}#patch", "patch", height=880)
         await take(page, f"{task}#trajectory", "trajectory-dark", height=880, dark=True)
+        await take(page, f"{task}&find=apply#trajectory", "search", height=600)
         await take(page, task, "phone", width=390, height=760)
+    await take_shared(results)
     shutil.rmtree(WORK)
+
+
+async def take_shared(results: Path) -> None:
+    """What others see: the page that asks for the token, and a bundle behind a web server."""
+    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(
+            RunIndex(results),
+            port=0,
+            strict_port=False,
+            on_ready=ready.set_result,
+            stop=stop,
+            host="127.0.0.2",
+            token="dummy-token",  # noqa: S106 - nobody's
+        )
+    )
+    site = WORK / "site"
+    await asyncio.to_thread(write_bundle, RunIndex(results), site)
+    runner = web.AppRunner(web.Application())
+    runner.app.router.add_static("/bench/", site)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with chromium() as browser:
+        page = await browser.page()
+        await take(page, await ready, "access", height=260)
+        await take(page, f"http://127.0.0.1:{runner.addresses[0][1]}/bench/index.html", "bundle", height=420)
+    stop.set()
+    await serving
+    await runner.cleanup()
 
 
 if __name__ == "__main__":

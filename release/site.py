@@ -21,18 +21,23 @@ from proctor.schema import RECORDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 STAGED: Final = ROOT / "build/docs"
+# What is not in docs/, and the page that it becomes.
+OUTSIDE: Final = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "LICENSE": "license.md",
+}
 
 
 def stage() -> None:
     """Lay out what the site is built from."""
     shutil.rmtree(STAGED, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGED)
-    outside = r"\]\((CONTRIBUTING\.md|LICENSE)\)"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (STAGED / "index.md").write_text(
-        re.sub(outside, "](changelog.md)", readme).replace("](docs/", "]("), encoding="utf-8"
-    )
-    shutil.copy(ROOT / "CHANGELOG.md", STAGED / "changelog.md")
+    for source, page in OUTSIDE.items():
+        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        linked = re.sub(r"\]\((\w+(?:\.md)?)\)", lambda found: f"]({OUTSIDE.get(found[1], found[1])})", text)
+        (STAGED / page).write_text(linked, encoding="utf-8")
     reference = STAGED / "reference"
     reference.mkdir()
     (reference / "commands.md").write_text("\n".join(_commands()), encoding="utf-8")

@@ -240,7 +240,8 @@ async def _plan_new(
         hooks.log(f"left out, invalid: {line}")
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(hooks.results))
-    await check_gpus(first, provider)
+    for request in requests.values():
+        await check_gpus(request, provider)
     runs: dict[str, PlannedRun] = {}
     problems: list[str] = []
     for label, request in requests.items():
@@ -288,6 +289,8 @@ async def _plan_stored(
     benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(stores[0].folder))
+    for config in configs:
+        await check_gpus(config, provider)
     runs: list[PlannedRun] = []
     seen: set[str] = set()
     for store, config in zip(stores, configs, strict=True):

@@ -45,6 +45,10 @@ def write_bundle(index: RunIndex, target: Path, log: Callable[[str], None] = lam
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError("it is there already, and is not empty", where=target, fix="choose another folder")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
     writer = _BundleWriter(index, target)
     writer.write_all(log)
     return len(writer.written)

@@ -280,4 +280,6 @@ def _listen(host: str, port: int, *, strict: bool) -> socket.socket:
             reason = error.strerror
         else:
             return listening
-    raise InfrastructureError(f"cannot listen on port {port} of {host}: {reason}", fix="choose another with --port")
+    raise InfrastructureError(
+        f"cannot listen on port {port} of {host}: {reason}", fix="choose another with --port or --host"
+    )
