@@ -45,11 +45,11 @@ def write_script(name: str, tasks: list[Task], patches: dict[str, str], *, fails
     return file
 
 
-async def begin(script: Path, tasks: list[Task]) -> asyncio.subprocess.Process:
+async def begin(script: Path, tasks: list[Task], name: str) -> asyncio.subprocess.Process:
     chosen = [word for task in tasks for word in ("--task", task.id)]
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "proctor", "bench", "run", SUITE, "--model", f"script:{script}", *chosen),
-        *("--concurrency", "2", "--quiet"),
+        *("--concurrency", "2", "--quiet", "--name", name),
         cwd=WORK,
         env={**os.environ, "PROCTOR_RESULTS": str(WORK / "results")},
     )
@@ -78,9 +78,9 @@ async def main() -> None:
     # Not every patch with backslashes in it survives the shell tool that the script hands it to.
     patches = {task: patch for task, patch in oracles.items() if "\\" not in patch and task.startswith("py_")}
     tasks = [task for task in source.tasks() if task.id in patches][:TASKS]
-    await finish(await begin(write_script("first", tasks, patches, fails=3, waits=0), tasks))
-    await finish(await begin(write_script("second", tasks, patches, fails=7, waits=0), tasks))
-    running = await begin(write_script("slow", tasks, patches, fails=4, waits=3), tasks)
+    await finish(await begin(write_script("first", tasks, patches, fails=3, waits=0), tasks, "first"))
+    await finish(await begin(write_script("second", tasks, patches, fails=7, waits=0), tasks, "second"))
+    running = await begin(write_script("slow", tasks, patches, fails=4, waits=3), tasks, "third")
     results = WORK / "results"
     async with viewer(results) as address, chromium() as browser:
         page = await browser.page()

@@ -318,3 +318,16 @@ def test_four_thousand_runs_are_listed_in_no_time_and_linearly(
     assert len(listed(capsys, "--sort", "run")) == 4000
     assert many < 20 * few  # ten times as many
     assert many < 10  # CPU time, on a machine that is busy
+
+
+def test_imported_runs_are_marked_in_every_report(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for changes in ({"origin": "harbor", "name": "theirs"}, {"name": "ours"}):
+        store = new_run("toy", root=results)
+        store_trial(store, "a", Cause.SOLVED, logs=False, categories={"language": "go"})
+        store_trial(store, "b", Cause.TESTS_FAILED, logs=False, categories={"language": "c"})
+        finish(store, **changes)
+    for words in (["report", "toy"], ["pareto", "toy"], ["breakdown", "theirs"], ["compare", "ours", "theirs"]):
+        assert dispatch(["bench", *words]) == 0
+        assert "run-001 (theirs) is imported from harbor: its verdicts were made there." in capsys.readouterr().out
+    assert dispatch(["runs", "--search", "theirs"]) == 0
+    assert "finished, imported" in capsys.readouterr().out

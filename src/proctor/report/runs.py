@@ -343,7 +343,7 @@ def runs_document(
     if len(published) > MAX_LINES or any(one.rate is one.score is None for one in published):
         sections.append(Section(table=published_table(published, tasks), page_only=True))
     warnings = [
-        f"{row.run_id}: its {row.nodes} nodes differ in {', '.join(row.node_differences)}; times, and what depends on"
+        f"{row.title}: its {row.nodes} nodes differ in {', '.join(row.node_differences)}; times, and what depends on"
         " them, are not of one machine"
         for row in rows
         if row.node_differences

@@ -206,6 +206,8 @@ async def test_failures_are_grouped_by_cause_with_examples(browser: Chromium, tm
         summary = await page.value("document.querySelector('#failures summary').textContent")
         assert summary == "Failures by cause: 2 tests failed, 1 agent timeout"
         await page.value("document.querySelector('#failures').open = true")
+        examples = await page.value("[...document.querySelectorAll('#failures li a')].map(a => a.textContent)")
+        assert examples == ["task-0", "task-1", "task-2"]
         await page.value("document.querySelector('#failures h3 a').click()")
         await page.arrived("location.search.includes('cause=tests_failed')")
         assert await page.value("document.querySelectorAll('tr[data-row]').length") == 2
@@ -285,14 +287,10 @@ async def test_a_bundle_is_served_by_any_web_server_and_holds_no_secret(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-key-0123456789")
     store = new_run("toy", root=tmp_path / "results")
-    store_trial(
-        store,
-        "org/a",
-        Cause.SOLVED,
-        diff="diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+dummy-key-0123456789\n",
-    )
+    lines = "+dummy-key-0123456789\n+<script>alert(1)</script>\n"
+    store_trial(store, "org/a", Cause.SOLVED, diff=f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,2 @@\n{lines}")
     store_trial(store, "b", Cause.TESTS_FAILED, diff="a key of another machine: sk-ant-dummy-9-elsewhere\n")
-    finish(store, name="nightly")
+    finish(store, name="nightly", note="<img src=x onerror=alert(1)>")
     write_steps(store, "b", 150)
     make_run(tmp_path / "results", Cause.SOLVED, Cause.SOLVED, Cause.SOLVED, name="better")
     await asyncio.to_thread(write_bundle, RunIndex(tmp_path / "results"), tmp_path / "site")
@@ -337,4 +335,9 @@ async def test_a_bundle_is_served_by_any_web_server_and_holds_no_secret(
         assert "[masked]" in await page.value("document.querySelector('#patch').textContent")
         await page.press("u")
         await page.arrived("document.querySelector('td.task a')")
+        assert page.troubles == page.dialogs == []
+        # A page that is opened as a file is the same.
+        await page.go((tmp_path / "site/index.html").as_uri())
+        assert await names(page) == ["toy/run-001", "toy/run-002"]
+        assert await page.value("getComputedStyle(document.querySelector('.top')).position") == "sticky"
     await runner.cleanup()

@@ -404,7 +404,7 @@ async def test_a_port_that_is_taken_is_replaced_unless_it_was_given(tmp_path: Pa
 async def test_an_invalid_request_is_refused_without_output_at_the_terminal(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    status, _, _ = await site.get("/" + "a" * 9000)
+    status, _, _ = await site.get("/" + "a" * 300_000)
     assert status == 400
     port = int(site.address.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -107,15 +107,16 @@ class FailureGroup:
 
 
 def group_failures(rows: Sequence[TrialRow]) -> list[FailureGroup]:
-    """The trials that are not resolved, by cause, the most frequent first; examples have different reasons."""
+    """The trials that are not resolved, by cause, the most frequent first; examples of different reasons first."""
     groups: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
         if not row.live and not row.resolved:
             groups.setdefault((row.status, row.cause), []).append(row)
     found = []
     for (status, cause), some in sorted(groups.items(), key=lambda item: -len(item[1])):
-        distinct = list({row.reason: row for row in reversed(some)}.values())[::-1]
-        found.append(FailureGroup(status, cause, len(some), distinct[:_EXAMPLES]))
+        with_new_reason = {row.reason: row for row in reversed(some)}
+        examples = sorted(some, key=lambda row: row is not with_new_reason[row.reason])
+        found.append(FailureGroup(status, cause, len(some), examples[:_EXAMPLES]))
     return found
 
 
