@@ -32,7 +32,7 @@ class Terminal:
 
     def __init__(self, name: str, width: int) -> None:
         self._name, self._width = name, width
-        self._socket = f"pictures-{os.getpid()}"
+        self._socket = f"pictures-{time.monotonic_ns()}"  # a server that is ending takes no session
 
     def tmux(self, *words: str) -> str:
         command = ["tmux", "-L", self._socket, "-f", "/dev/null", *words]
@@ -130,7 +130,7 @@ def main() -> None:
     draw("runs", "proctor runs", "proctor runs list core-mini --sort rate --tag purpose", width=150)
     with terminal() as one:
         one.type("proctor runs delete nothing")
-        one.wait(lambda lines: "for good?" in lines[-1])
+        one.wait(lambda lines: "permanently?" in lines[-1])
         one.type("n")
         one.wait_for_prompt()
         one.draw("runs-delete")

@@ -185,7 +185,7 @@ def answer(run: str, reply: str) -> list[str]:
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as job:
         os.close(theirs)
         seen = b""
-        while b"for good?" not in seen:
+        while b"permanently?" not in seen:
             seen += os.read(ours, 4096)
         os.write(ours, f"{reply}\n".encode())
         with suppress(OSError):  # how a terminal whose program has ended says so
@@ -193,7 +193,7 @@ def answer(run: str, reply: str) -> list[str]:
                 seen += data
         assert job.wait() == 0
     os.close(ours)
-    return [line for line in seen.decode().replace("\r", "").split("\n") if line and "for good?" not in line]
+    return [line for line in seen.decode().replace("\r", "").split("\n") if line and "permanently?" not in line]
 
 
 def test_what_cannot_all_be_deleted_is_not_deleted_in_part(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
