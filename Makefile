@@ -52,10 +52,12 @@ demo: $(VENV)/.claude
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
 
-# The pictures of the viewer and of reports in docs/, from runs made for them. Needs Chromium.
+# The pictures of the viewer, of reports, of terminals and of the site in docs/, from runs made for them. Needs Chromium
+# and tmux.
 screenshots: dev $(VENV)/.claude
 	@PYTHONPATH=tests:demo $(BIN)/python demo/screenshots.py
 	$(BIN)/python demo/report_pictures.py
+	$(BIN)/python demo/terminal_pictures.py
 
 # make test LANE=containers: only those of one lane (tests/lanes.py)
 test: dev

@@ -1,6 +1,7 @@
 """The documentation as a site: the pages in docs/, the README as its start, and a reference made from the code.
 
-``make docs`` runs it. zensical, which reads mkdocs.yml, builds strictly: a link that leads nowhere fails.
+``make docs`` runs it. zensical, which reads mkdocs.yml, builds strictly; then every link and picture of the built pages
+is looked up, since zensical checks neither pictures nor what is written as HTML. One that leads nowhere fails.
 """
 
 import importlib
@@ -9,8 +10,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 import click
 
@@ -21,18 +24,23 @@ from proctor.schema import RECORDS
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 STAGED: Final = ROOT / "build/docs"
+# What is not in docs/, and the page that it becomes.
+OUTSIDE: Final = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "LICENSE": "license.md",
+}
 
 
 def stage() -> None:
     """Lay out what the site is built from."""
     shutil.rmtree(STAGED, ignore_errors=True)
     shutil.copytree(ROOT / "docs", STAGED)
-    outside = r"\]\((CONTRIBUTING\.md|LICENSE)\)"
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (STAGED / "index.md").write_text(
-        re.sub(outside, "](changelog.md)", readme).replace("](docs/", "]("), encoding="utf-8"
-    )
-    shutil.copy(ROOT / "CHANGELOG.md", STAGED / "changelog.md")
+    for source, page in OUTSIDE.items():
+        text = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        linked = re.sub(r"\]\((\w+(?:\.md)?)\)", lambda found: f"]({OUTSIDE.get(found[1], found[1])})", text)
+        (STAGED / page).write_text(linked, encoding="utf-8")
     reference = STAGED / "reference"
     reference.mkdir()
     (reference / "commands.md").write_text("\n".join(_commands()), encoding="utf-8")
@@ -95,8 +103,52 @@ def _python() -> Iterator[str]:
         yield f"## {name}\n\n```text\n{shown}\n\n{text}\n```\n"
 
 
-if __name__ == "__main__":
+class _Page(HTMLParser):
+    """What a page refers to, and the places in it that can be referred to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of an element."""
+        for name, value in attrs:
+            if name in {"href", "src"} and value:
+                self.references.append(value)
+            elif name == "id" and value:
+                self.places.add(value)
+
+
+def broken_links(site: Path) -> list[str]:
+    """The references of a site's pages to its own files and places that are not there."""
+    pages = {file: _Page(file.read_text(encoding="utf-8")) for file in sorted(site.rglob("*.html"))}
+    broken = []
+    for file, page in pages.items():
+        for reference in dict.fromkeys(page.references):
+            parts = urlsplit(reference)
+            if parts.scheme or parts.netloc or parts.path.startswith("/"):
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = target / "index.html" if target.is_dir() else target
+            place = unquote(parts.fragment)
+            if not target.is_file() or (place and target in pages and place not in pages[target].places):
+                broken.append(f"{file.relative_to(site)}: {reference}")
+    return broken
+
+
+def main() -> int:
+    """Build the site; the exit code."""
     stage()
     program = Path(sys.executable).with_name("zensical")
     command = [program, "build", "--clean", "--strict", "--config-file", ROOT / "mkdocs.yml"]
-    sys.exit(subprocess.run(command, check=False).returncode)
+    code = subprocess.run(command, check=False).returncode
+    broken = broken_links((ROOT / "build/site").resolve())
+    for line in broken:
+        print(f"leads nowhere: {line}", file=sys.stderr)
+    return code or bool(broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -99,3 +99,13 @@ def test_values_are_completed(complete: Complete) -> None:
     assert complete("proctor bench show ni") == {"nightly"}
     assert complete("proctor bench show nightly so") == {"some-task"}
     assert complete("proctor bench report t") == {"toy"}
+
+
+def test_runs_are_those_of_the_folder_that_the_line_names(complete: Complete, tmp_path: Path) -> None:
+    store = new_run("other", root=tmp_path / "elsewhere")
+    store_trial(store, "their-task", Cause.SOLVED, logs=False)
+    finish(store, name="theirs")
+    folder = tmp_path / "elsewhere"
+    assert complete(f"proctor bench show --results {folder} th") == {"theirs"}
+    assert complete(f"proctor bench show --results {folder} theirs th") == {"their-task"}
+    assert complete(f"proctor runs delete --results={folder} o") == {"other/run-001"}

@@ -30,3 +30,15 @@ def test_a_name_that_python_cannot_import_is_refused(tmp_path: Path, capsys: pyt
         assert dispatch(["plugin", "new", "agent", name, "--folder", str(tmp_path / "x")]) == 2
         assert "cannot be a plugin's name" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("agent", "json"), ("agent", "click"), ("agent", "tests"), ("agent", "codex"), ("benchmark", "core")],
+)
+def test_a_name_that_something_has_already_is_refused(
+    kind: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dispatch(["plugin", "new", kind, name, "--folder", str(tmp_path / "x")]) == 2
+    assert f"{name!r} already" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

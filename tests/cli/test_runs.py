@@ -1,8 +1,10 @@
 import json
 import os
+import pty
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,59 @@ def test_deleting_says_what_it_cost_and_needs_a_yes(results: Path, capsys: pytes
     assert listed(capsys) == []
 
 
+def test_on_a_terminal_deleting_asks_first(results: Path) -> None:
+    store = make_run(results, "toy", Cause.SOLVED, name="old")
+    assert answer("old", "n") == ["toy/run-001 (old): 1 result, which cost $0.25", "nothing is deleted"]
+    assert store.folder.is_dir()
+    assert answer("old", "y")[-1] == "deleted toy/run-001"
+    assert not store.folder.exists()
+
+
+def answer(run: str, reply: str) -> list[str]:
+    """What `runs delete` prints on a terminal whose user replies to its question."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "proctor", "runs", "delete", run]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as job:
+        os.close(theirs)
+        seen = b""
+        while b"permanently?" not in seen:
+            seen += os.read(ours, 4096)
+        os.write(ours, f"{reply}\n".encode())
+        with suppress(OSError):  # how a terminal whose program has ended says so
+            while data := os.read(ours, 4096):
+                seen += data
+        assert job.wait() == 0
+    os.close(ours)
+    return [line for line in seen.decode().replace("\r", "").split("\n") if line and "permanently?" not in line]
+
+
+def test_what_cannot_all_be_deleted_is_not_deleted_in_part(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stores = [make_run(results, "toy", Cause.SOLVED) for _ in range(3)]
+    with file_lock(stores[1].folder / ".lock", what="it", wait_seconds=0):
+        assert dispatch(["runs", "delete", "run-001", "run-002", "--yes"]) == 12
+    assert dispatch(["runs", "delete", "run-001", "run-009", "--yes"]) == 2
+    assert dispatch(["runs", "archive", "run-001", "run-009"]) == 2
+    assert all(store.folder.is_dir() and not store.config().archived for store in stores)
+    (stores[2].folder / "config.json").write_text("{")
+    capsys.readouterr()
+    assert dispatch(["runs", "delete", "run-001", "toy/run-001", "run-003", "--yes"]) == 0  # one twice, one unreadable
+    printed = capsys.readouterr()
+    assert printed.out == "deleted toy/run-001\ndeleted toy/run-003\n"
+    assert "2 runs, which cost $0.25, and what is not known" in printed.err
+    assert listed(capsys) == ["toy/run-002"]
+
+
+def test_a_filter_that_is_mistyped_is_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_run(results, agent="codex")
+    assert dispatch(["runs", "--agent", "codx"]) == 2
+    assert "did you mean 'codex'?" in capsys.readouterr().err
+    assert dispatch(["runs", "--sweep", "sweep-001"]) == 2
+    assert "no run is part of a sweep 'sweep-001'" in capsys.readouterr().err
+    assert listed(capsys, "--agent", "nop") == []  # an agent that has no run yet
+    assert dispatch(["runs", "--results", str(results / "nowhere")]) == 0
+    assert "nowhere, which is not there" in capsys.readouterr().err
+
+
 def test_a_running_run_is_not_deleted(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = make_run(results)
     with file_lock(store.folder / ".lock", what="it", wait_seconds=0):
@@ -263,3 +318,16 @@ def test_four_thousand_runs_are_listed_in_no_time_and_linearly(
     assert len(listed(capsys, "--sort", "run")) == 4000
     assert many < 20 * few  # ten times as many
     assert many < 10  # CPU time, on a machine that is busy
+
+
+def test_imported_runs_are_marked_in_every_report(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for changes in ({"origin": "harbor", "name": "theirs"}, {"name": "ours"}):
+        store = new_run("toy", root=results)
+        store_trial(store, "a", Cause.SOLVED, logs=False, categories={"language": "go"})
+        store_trial(store, "b", Cause.TESTS_FAILED, logs=False, categories={"language": "c"})
+        finish(store, **changes)
+    for words in (["report", "toy"], ["pareto", "toy"], ["breakdown", "theirs"], ["compare", "ours", "theirs"]):
+        assert dispatch(["bench", *words]) == 0
+        assert "run-001 (theirs) is imported from harbor: its verdicts were made there." in capsys.readouterr().out
+    assert dispatch(["runs", "--search", "theirs"]) == 0
+    assert "finished, imported" in capsys.readouterr().out

@@ -91,6 +91,32 @@ def test_a_change_that_no_test_shows_is_not_added(suite: Path, capsys: pytest.Ca
     assert [path.name for path in (suite / "instances").iterdir()] == ["greeting_0001"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"id": "../../evil"}, "cannot be an id"),
+        ({"id": "a b"}, "cannot be an id"),
+        ({"diff": "issue.md"}, "this is no diff that can be used"),
+        ({"diff": "repo"}, "is a directory"),
+        ({"issue": "repo"}, "is a directory"),
+        ({"repo": "issue.md"}, "is a file"),
+    ],
+)
+def test_what_cannot_be_a_task_is_one_sentence_and_changes_nothing(
+    suite: Path, changed: dict[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(suite.parent.rglob("*"))
+    assert add(suite, **changed) == 2
+    assert sentence in capsys.readouterr().err
+    assert sorted(suite.parent.rglob("*")) == before
+
+
+def test_a_suite_has_an_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch(["suite", "new", str(tmp_path / "mine"), "--id", 'a"b']) == 2
+    assert "cannot be an id" in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()
+
+
 def test_a_command_that_is_mistyped_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["suite", "addtask", "x"]) == 2
     assert "did you mean 'add-task'?" in capsys.readouterr().err

@@ -11,7 +11,9 @@ from proctor.core.causes import Cause
 from proctor.core.files import file_lock
 from proctor.core.record import to_json
 from proctor.core.run import JournalEntry
+from proctor.report.stored_runs import is_running
 from proctor.results import RunStore, new_run
+from proctor.results.run_lock import hold_runs, is_held_elsewhere
 from stored_runs import finish, store_trial
 
 
@@ -55,3 +57,35 @@ def test_a_run_that_stopped_is_said_to_have(store: RunStore, capsys: pytest.Capt
     assert dispatch(["bench", "watch", "run-001", "--json"]) == 12
     (run,) = checked(capsys.readouterr().out)["runs"]
     assert (run["state"], run["done"], run["trials"]) == ("stopped", 1, 2)
+
+
+def test_a_run_on_another_machine_is_seen_to_be_running(store: RunStore, capsys: pytest.CaptureFixture[str]) -> None:
+    """No lock of it is in the list of this kernel: only its sign of life is in the folder that both share."""
+    lock = store.folder / ".lock"
+    lock.write_text("of another machine")
+    assert dispatch(["bench", "watch", "run-001", "--once"]) == 0
+    assert "running, 1/2 done" in capsys.readouterr().out
+    os.utime(lock, (0, 0))  # it was killed long ago
+    assert dispatch(["bench", "watch", "run-001", "--once"]) == 12
+    assert "stopped, 1/2 done" in capsys.readouterr().out
+
+
+async def test_a_session_shows_that_it_works_and_that_it_has_ended(store: RunStore) -> None:
+    lock = store.folder / ".lock"
+    async with hold_runs([store]):
+        assert lock.read_bytes()
+        assert not is_held_elsewhere(store)  # it is on this machine, whose kernel knows better
+        assert is_running(store)
+    assert lock.read_bytes() == b""
+    assert not is_running(store)
+
+
+def test_of_what_ended_long_ago_the_last_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = new_run("toy", root=tmp_path / "many")
+    for number in range(30):
+        store_trial(store, f"task-{number:02}", Cause.SOLVED, logs=False)
+    finish(store)
+    assert dispatch(["bench", "watch", "run-001", "--results", str(tmp_path / "many")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("toy/run-001: 10 earlier trials")
+    assert lines[1:-1] == [f"toy/run-001: [{number + 1}/30] task-{number:02} resolved" for number in range(10, 30)]

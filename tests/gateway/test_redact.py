@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.gateway.redact import _KEY_PATTERN, REDACTED, Redactor, Secret
+from proctor.gateway.redact import KEY_PATTERN, REDACTED, Redactor, Secret
 
 
 def test_a_secret_does_not_show_itself() -> None:
@@ -34,7 +34,7 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_keys_are_found_wherever_the_whole_pattern_finds_them(text: str) -> None:
     data = text.encode()
-    assert Redactor().redact_bytes(data) == _KEY_PATTERN.sub(REDACTED.encode(), data)
+    assert Redactor().redact_bytes(data) == KEY_PATTERN.sub(REDACTED.encode(), data)
 
 
 JSON_VALUES = st.recursive(

@@ -58,6 +58,19 @@ def test_there_is_a_row_for_each_trial_test_and_model_call(store: RunStore) -> N
     assert (calls["cost_usd"].sum(), calls["cache_write_tokens"].sum()) == (0.25, 4)
 
 
+def test_requests_of_a_trial_without_a_result_are_there_too(store: RunStore) -> None:
+    """Of a run that was stopped: they were paid for."""
+    for attempt in (1, 2):
+        logs = store.logs("d", 1, attempt)
+        logs.mkdir(parents=True)
+        (logs / RECORDING_FILE).write_text(json.dumps(CALL))
+    finish(store, tasks=("a", "b", "c", "d"))
+    calls = load_results(store.folder).to_frame("model_calls")
+    assert calls.filter(polars.col("task") == "d")["attempt"].to_list() == [1, 2]
+    assert calls["cost_usd"].sum() == 0.5
+    assert len(load_results(store.folder).to_frame()) == 3
+
+
 @pytest.mark.parametrize("rows", ["trials", "tests", "model_calls"])
 def test_pandas_has_the_same_as_polars(store: RunStore, rows: str) -> None:
     pandas = pytest.importorskip("pandas")

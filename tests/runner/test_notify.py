@@ -1,5 +1,7 @@
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,8 +13,10 @@ from proctor.cli.dispatch import dispatch
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
 from proctor.results import RunStore, new_run
+from proctor.runner import notify as notify_module
 from proctor.runner.notify import Notifier, check_targets
 from stored_runs import finish, store_trial
+from waiting import until
 
 
 @pytest.fixture
@@ -72,13 +76,49 @@ async def test_a_web_hook_is_sent_the_same(store: RunStore) -> None:
 
 
 async def test_one_that_fails_is_logged_and_the_next_is_called(store: RunStore, tmp_path: Path) -> None:
-    logged = await notify(store, "/no/such/program", "sh -c 'echo it broke >&2; exit 3'", f"tee {tmp_path / 'said'}")
-    assert "/no/such/program" in logged[0]
+    targets = ("/no/such/program key", "sh -c 'echo it broke >&2; exit 3'", f"tee {tmp_path / 'said'}")
+    logged = await notify(store, *targets)
+    assert logged[0].startswith("--notify /no/such/program failed: ")
+    assert "key" not in logged[0]
     assert logged[1].endswith("exit code 3: it broke")
     assert (tmp_path / "said").exists()
 
 
-@pytest.mark.parametrize("target", ["", "unclosed 'quote"])
+async def test_one_that_hangs_is_ended_with_all_that_it_started(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify_module, "NOTIFY_SECONDS", 1.0)
+    script = tmp_path / "hang"
+    script.write_text(f"#!/bin/sh\nsleep 3600 & echo $! > {tmp_path / 'child'}\nwait\n")
+    script.chmod(0o755)
+    assert await notify(store, f"{script} --key dummy") == [f"--notify {script} failed: it has not ended within 1 s"]
+    child = Path("/proc", (tmp_path / "child").read_text().strip())
+    until(lambda: not child.exists() or "Z" in (child / "stat").read_text())
+
+
+async def test_what_goes_on_in_the_background_is_not_waited_for(store: RunStore, tmp_path: Path) -> None:
+    command = f"sh -c 'sleep 3600 & echo $! > {tmp_path / 'child'}'"
+    assert await notify(store, command) == []
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+async def test_the_address_of_a_web_hook_is_in_no_message(store: RunStore) -> None:
+    for target in ("http://user:secret@127.0.0.1:9/secret?secret", "http://127.0.0.1:9/secret"):
+        (line,) = await notify(store, target)
+        assert line.startswith("--notify http://127.0.0.1:9 failed: ")
+        assert "secret" not in line
+
+
+async def test_one_sentence_says_all_of_it(store: RunStore, tmp_path: Path) -> None:
+    """Under the key that chat services show."""
+    await notify(store, f"tee {tmp_path / 'said.json'}", error=UsageError("so it is"))
+    said = json.loads((tmp_path / "said.json").read_text())["text"]
+    assert said == "failed (so it is): toy/run-001 (nightly): 1 of 1 resolved, 0 errors, 1 trial left, $0.25"
+
+
+@pytest.mark.parametrize(
+    "target", ["", "unclosed 'quote", "no-such-program --now", "https://", "http://[", "https:///x"]
+)
 def test_what_cannot_be_called_is_refused_before_anything_is_spent(target: str) -> None:
     with pytest.raises(UsageError, match="--notify"):
         check_targets([target])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 _MISTYPED: Final = 0.8
+RESULTS_KEY: Final = "proctor.results"  # of a context's `meta`
 
 
 class OrderedGroup(click.Group):
@@ -69,7 +70,9 @@ def completes(what: str) -> "Callable[[click.Context, click.Parameter, str], lis
 
 
 def _use_results(ctx: click.Context, _: click.Parameter, folder: Path | None) -> None:
-    if folder is not None and not ctx.resilient_parsing:
+    if folder is not None and ctx.resilient_parsing:
+        ctx.meta[RESULTS_KEY] = folder  # a shell completes the line, and asks for values when it is parsed
+    elif folder is not None:
         from proctor.results.store import use_results
 
         ctx.with_resource(use_results(folder))

@@ -22,15 +22,34 @@ def command() -> None:
 )
 def new(kind: str, name: str, folder: Path | None) -> None:
     """Make a package with an agent, a benchmark or a provider of environments called NAME, and tests that pass."""
-    from proctor.cli.scaffold import write_template
+    import sys
+    from importlib.util import find_spec
+
+    from proctor.cli.scaffold import write_templates
     from proctor.core.errors import UsageError
 
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name) or name == "proctor":
         raise UsageError(
             f"{name!r} cannot be a plugin's name", fix="use lower-case letters, digits and _, as in my_agent"
         )
+    if name in {"tests", "conftest", *sys.stdlib_module_names} or find_spec(name) is not None:
+        raise UsageError(f"there is a Python module {name!r} already", fix="choose another name")
+    _check_not_taken(kind, name)
     target = folder or Path(name)
     title = "".join(part.capitalize() for part in name.split("_"))
     words = {"name": name, "Name": title, "package": f"proctor-{name.replace('_', '-')}"}
-    files = write_template(f"plugin_{kind}", target, words)
+    files = write_templates({f"plugin_{kind}": target}, words)
     click.echo(f"made {len(files)} files in {target}; try it with: pip install -e {target} && pytest {target}")
+
+
+def _check_not_taken(kind: str, name: str) -> None:
+    """See that a plugin would not stand for something else that is called the same."""
+    from importlib.metadata import entry_points
+
+    from proctor.benchmarks.suites.load import shipped_suites
+    from proctor.core.errors import UsageError
+
+    taken = {entry.name for entry in entry_points(group=f"proctor.{kind}s")}
+    if name in taken or (kind == "benchmark" and name in shipped_suites()):
+        article = "a" if kind == "benchmark" else "an"
+        raise UsageError(f"there is {article} {kind} {name!r} already", fix="choose another name")

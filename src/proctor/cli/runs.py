@@ -7,7 +7,7 @@ import click
 from proctor.cli.common import DefaultGroup, completes, results_option
 
 if TYPE_CHECKING:
-    from proctor.report.run_list import RunListRow
+    from proctor.report.run_list import RunFilter, RunListRow
     from proctor.results import RunStore, SweepStore
 
 _SORTS = ("age", "run", "state", "agent", "model", "rate", "cost", "time")
@@ -53,6 +53,7 @@ def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen:
     wanted = RunFilter(**chosen)
     if wanted.benchmark is not None and all(row.benchmark != wanted.benchmark for row in known):
         raise no_runs_of(wanted.benchmark)
+    _check_filter(wanted, known)
     found = sort_runs(filter(wanted.accepts, known), by, reverse=reverse)
     shown = found[:limit]
     if as_json:
@@ -63,7 +64,27 @@ def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen:
     hidden = sum(row.archived for row in known) if not wanted.archived else 0
     archived = f"; {hidden} archived (--archived)" if hidden else ""
     cut = f", {len(shown)} shown" if len(shown) < len(found) else ""
-    log(f"{plural(len(found), 'run')}{cut}, {money(total_cost(found))}, in {root}{archived}")
+    missing = "" if root.is_dir() else ", which is not there"
+    log(f"{plural(len(found), 'run')}{cut}, {money(total_cost(found))}, in {root}{missing}{archived}")
+
+
+def _check_filter(wanted: "RunFilter", known: "list[RunListRow]") -> None:
+    """See that a name which selects nothing is at least one that something could have."""
+    from importlib.metadata import entry_points
+
+    from proctor.core.errors import UsageError
+    from proctor.core.suggestions import suggest
+
+    agents = {row.agent for row in known if row.agent}
+    if wanted.agent is not None and wanted.agent not in agents:
+        agents |= {entry.name for entry in entry_points(group="proctor.agents")}
+        if wanted.agent not in agents:
+            choices = f"choose one of: {', '.join(sorted(agents))}"
+            raise UsageError(f"there is no agent {wanted.agent!r}", fix=suggest(wanted.agent, agents, choices))
+    sweeps = {name for row in known if row.sweep for name in (row.sweep, row.sweep.rpartition("/")[2])}
+    if wanted.sweep is not None and wanted.sweep not in sweeps:
+        choices = f"choose one of: {', '.join(sorted(sweeps))}" if sweeps else "there are none"
+        raise UsageError(f"no run is part of a sweep {wanted.sweep!r}", fix=suggest(wanted.sweep, sweeps, choices))
 
 
 def _print_rows(rows: "list[RunListRow]") -> None:
@@ -160,10 +181,9 @@ def note(run: str, text: str | None, *, clear: bool) -> None:
 @results_option
 def archive(runs: tuple[str, ...], *, undo: bool) -> None:
     """Archive runs, or the runs of a sweep: lists and reports leave them out. They stay usable by name."""
-    for name in runs:
-        for store in _named(name)[0]:
-            store.update_config(archived=not undo)
-            click.echo(f"{store.name} is {'listed again' if undo else 'archived'}")
+    for store in [store for name in runs for store in _named(name)[0]]:  # all are found before the first is changed
+        store.update_config(archived=not undo)
+        click.echo(f"{store.name} is {'listed again' if undo else 'archived'}")
 
 
 @command.command(short_help="Delete runs from the disk.")
@@ -179,22 +199,24 @@ def delete(runs: tuple[str, ...], *, yes: bool) -> int:
 
     from proctor.cli.output import log
     from proctor.core.errors import UsageError
-    from proctor.results.run_edits import delete_runs
+    from proctor.core.formatting import plural
+    from proctor.results.run_edits import check_deletable, delete_runs
 
     found = [_named(name) for name in runs]
-    stores = [store for some, _ in found for store in some]
+    stores = list({store.folder.resolve(): store for some, _ in found for store in some}.values())
+    sweeps = list({sweep.folder.resolve(): sweep for _, sweep in found if sweep is not None}.values())
+    check_deletable(stores, sweeps)
     for line in _describe(stores):
         log(line)
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError("deleting runs needs confirmation, and this is not a terminal", fix="give --yes")
-        if not click.confirm(f"Delete {len(stores)} run{'s' if len(stores) > 1 else ''} permanently?", err=True):
+        if not click.confirm(f"Delete {plural(len(stores), 'run')} permanently?", err=True):
             log("nothing is deleted")
             return 0
-    for some, sweep in found:
-        delete_runs(some, sweep)
-        for store in some:
-            click.echo(f"deleted {store.name}")
+    delete_runs(stores, sweeps)
+    for store in stores:
+        click.echo(f"deleted {store.name}")
     return 0
 
 
@@ -211,10 +233,14 @@ def _describe(stores: "list[RunStore]") -> list[str]:
     from proctor.core.formatting import money, plural
     from proctor.report.run_index import RunIndex
 
-    lines = []
+    lines, costs = [], []
     for store in stores:
         entry = RunIndex(store.folder.parent.parent, [store]).entries()[0]
         counts = entry.counts
-        what = f"{plural(counts.done, 'result')}, which cost {money(counts.cost_usd)}" if counts else entry.problem
+        costs.append(counts.cost_usd if counts else None)
+        what = f"{plural(counts.done, 'result')}, which cost {money(costs[-1])}" if counts else entry.problem
         lines.append(f"{entry.title}: {what}")
+    if len(stores) > 1:
+        unknown = ", and what is not known" if None in costs else ""
+        lines.append(f"{plural(len(stores), 'run')}, which cost {money(sum(cost or 0.0 for cost in costs))}{unknown}")
     return lines

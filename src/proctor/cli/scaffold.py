@@ -13,13 +13,17 @@ _SUFFIX: Final = ".in"  # so that no tool takes a template for a program
 _WORD: Final = re.compile(r"\{\{(\w+)\}\}")
 
 
-def write_template(kind: str, target: Path, words: Mapping[str, str]) -> list[Path]:
-    """Make the files of a template below a folder; the files.
+def write_templates(kinds: Mapping[str, Path], words: Mapping[str, str]) -> list[Path]:
+    """Make the files of templates, each below its folder; the files.
 
     Raises:
-        UsageError: one of them is there already, or cannot be written.
+        UsageError: one of them is there already, or cannot be written; nothing is overwritten.
     """
-    files = {target / _filled(path, words): _filled(text, words) for path, text in _template(kind)}
+    files = {
+        target / _filled(path, words): _filled(text, words)
+        for kind, target in kinds.items()
+        for path, text in _template(kind)
+    }
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:
         raise UsageError("this already exists; not overwritten", where=taken, fix="choose another folder")
@@ -29,7 +33,8 @@ def write_template(kind: str, target: Path, words: Mapping[str, str]) -> list[Pa
             file.write_text(text, encoding="utf-8")
             if text.startswith("#!"):
                 file.chmod(0o755)
-    except (FileExistsError, NotADirectoryError) as error:
+    except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+        target = next(iter(kinds.values()))
         raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
     return list(files)
 

@@ -7,6 +7,8 @@ import click
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _EXISTING = click.Path(path_type=Path, exists=True)
+_EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
 @click.command(short_help="Make a suite.")
@@ -14,21 +16,25 @@ _EXISTING = click.Path(path_type=Path, exists=True)
 @click.option("--id", "suite_id", metavar="ID", help="The id of the suite. [default: the folder's name]")
 def new(folder: Path, suite_id: str | None) -> None:
     """Make a suite in FOLDER, with one task as an example."""
-    from proctor.cli.scaffold import folder_name, write_template
+    from proctor.cli.scaffold import folder_name, write_templates
+    from proctor.cli.suite_tasks import check_id
 
-    files = write_template("suite", folder, {"name": suite_id or folder_name(folder)})
+    name = folder_name(folder) if suite_id is None else check_id(suite_id)
+    files = write_templates({"suite": folder}, {"name": name})
     click.echo(f"made {len(files)} files in {folder}; prove it with: proctor bench validate --suite {folder}")
 
 
 @click.command("add-task", short_help="Add a task to a suite, from a diff.")
 @click.argument("suite", type=_EXISTING)
 @click.option("--id", "task_id", metavar="ID", required=True, help="The id of the task.")
-@click.option("--repo", type=_EXISTING, required=True, metavar="DIR", help="The program as it is before the change.")
 @click.option(
-    "--diff", type=_EXISTING, required=True, metavar="FILE", help="The change that solves it, tests included."
+    "--repo", type=_EXISTING_FOLDER, required=True, metavar="DIR", help="The program as it is before the change."
 )
 @click.option(
-    "--issue", type=_EXISTING, required=True, metavar="FILE", help="The task as the agent reads it (Markdown)."
+    "--diff", type=_EXISTING_FILE, required=True, metavar="FILE", help="The change that solves it, tests included."
+)
+@click.option(
+    "--issue", type=_EXISTING_FILE, required=True, metavar="FILE", help="The task as the agent reads it (Markdown)."
 )
 @click.option(
     "--rev", metavar="REV", help="With a git repository: the commit to take, instead of the files as they are."

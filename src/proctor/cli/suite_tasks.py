@@ -11,17 +11,18 @@ from typing import Final, Literal
 
 import msgspec
 
-from proctor.benchmarks.suites.format import InstanceRef, OracleRef, ProctorSuiteFile, TestsEval, TestsInstanceFile
+from proctor.benchmarks.suites.format import Id, InstanceRef, OracleRef, ProctorSuiteFile, TestsEval, TestsInstanceFile
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.files import write_atomic
 from proctor.core.record import Record, to_json
 from proctor.core.request import EvaluateRequest
 from proctor.core.submission import PatchKind
-from proctor.core.user_files import read_user_file
+from proctor.core.user_files import read_user_bytes, read_user_file
 from proctor.core.verdict import TestStatus
 from proctor.grading.audit.paths import is_test
 from proctor.runner.evaluation import open_evaluation
+from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.diffs import FileDiff, read_diff
 
 _SUITE_FILE: Final = "suite.json"
@@ -52,6 +53,19 @@ class AddedTask(Record):
     pass_to_pass: int
 
 
+def check_id(text: str) -> str:
+    """The id of a suite or of a task, once it is known to be one.
+
+    Raises:
+        UsageError: it has other characters than ids have.
+    """
+    try:
+        return msgspec.convert(text, Id)
+    except msgspec.ValidationError as error:
+        fix = "use letters, digits, '.', '_' and '-', a letter or digit first, and 128 of them at most"
+        raise UsageError(f"{text!r} cannot be an id", fix=fix) from error
+
+
 def add_task_to_suite(task: NewTask) -> AddedTask:
     """Make the instance, run its tests on both programs, and name it in the suite's file.
 
@@ -59,6 +73,7 @@ def add_task_to_suite(task: NewTask) -> AddedTask:
         UsageError: the task is there already, or the diff cannot be used.
         InvalidData: the tests do not tell the two programs apart.
     """
+    check_id(task.task_id)
     file = task.suite / _SUITE_FILE if task.suite.is_dir() else task.suite
     try:
         suite = msgspec.json.decode(read_user_file(file, "the suite"), type=ProctorSuiteFile)
@@ -88,8 +103,11 @@ def _ref(task_id: str) -> InstanceRef:
 
 def _write_instance(folder: Path, task: NewTask) -> TestsInstanceFile:
     """The files of an instance, still without labels."""
-    patch = task.diff.read_bytes()
-    files = read_diff(patch)
+    patch = read_user_bytes(task.diff, "the diff")
+    try:
+        files = read_diff(patch)
+    except InvalidSubmission as error:
+        raise UsageError(f"this is no diff that can be used: {error}", where=task.diff) from error
     tests = [file for file in files if is_test(os.fsdecode(file.path))]
     paths = sorted(os.fsdecode(file.path) for file in tests)
     if not tests or len(tests) == len(files):
@@ -185,9 +203,10 @@ def _labels(found: TaskEvaluation, where: Path) -> dict[str, Sequence[str]]:
     begin = tuple(test.id for test in passed if test.before is not TestStatus.PASSED)
     stay = tuple(test.id for test in passed if test.before is TestStatus.PASSED)
     if not begin:
+        fix = "the diff needs a test that shows the change, and --format must fit it"
+        if not found.verdict.tests:
+            fix = "--format must be of what environments have: on Debian, apt-get install python3-pytest is in them"
         raise InvalidData(
-            f"no test fails before the change and passes after it: {found.verdict.reason}",
-            where=where,
-            fix="the diff needs a test that shows the change, and --format must fit it",
+            f"no test fails before the change and passes after it: {found.verdict.reason}", where=where, fix=fix
         )
     return {"fail_to_pass": begin, "pass_to_pass": stay}

@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from proctor.cli.common import RESULTS_KEY
 from proctor.core.errors import ProctorError
 
 _MAX_VALUES: Final = 5000
@@ -80,12 +81,11 @@ def _tasks_of_benchmark(ctx: click.Context) -> Iterable[str]:
 
 def _results_of(ctx: click.Context) -> Any:
     from contextlib import nullcontext
-    from pathlib import Path
 
     from proctor.results.store import use_results
 
-    folder = ctx.params.get("results")
-    return use_results(Path(folder)) if folder else nullcontext()
+    folder = ctx.meta.get(RESULTS_KEY)
+    return use_results(folder) if folder else nullcontext()
 
 
 _VALUES: Final[dict[str, Callable[[click.Context], Iterable[str]]]] = {

@@ -2,10 +2,11 @@
 
 import asyncio
 import signal
+import socket
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import click
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from proctor.report.run_index import RunIndex
 
 _PORT = 8707
+_ALL_ADDRESSES = {"0.0.0.0", "::"}  # noqa: S104 - as --host may say
 
 
 @click.command()
@@ -62,14 +64,12 @@ def command(
         return
     if token is not None and host is None:
         raise click.UsageError("--token is for --host")
+    if host is not None and not host.strip():
+        raise click.UsageError("--host is empty")
     access = None if host is None else token or new_token()
 
     def on_ready(url: str) -> None:
-        names = index.names() if chosen else []
-        if len(names) == 1:
-            url += f"run/{names[0]}"
-        if access is not None:
-            url += f"?token={quote(access)}"
+        url = _first_address(url, index.names() if chosen else [], access)
         click.echo(url)
         if open_browser:
             webbrowser.open(url)
@@ -90,6 +90,16 @@ def command(
         )
 
     asyncio.run(main())
+
+
+def _first_address(url: str, names: list[str], token: str | None) -> str:
+    """The address to open: of the only run, if it is one; with a host name, if all addresses are listened on."""
+    parts = urlsplit(url)
+    if parts.hostname in _ALL_ADDRESSES:
+        url = parts._replace(netloc=f"{socket.gethostname()}:{parts.port}").geturl()
+    if len(names) == 1:
+        url += f"run/{quote(names[0])}"
+    return url if token is None else f"{url}?token={quote(token)}"
 
 
 def _write_bundle(index: "RunIndex", folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 REDACTED: Final = "[redacted]"
 CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key"})
-_KEY_PATTERN: Final = re.compile(
+KEY_PATTERN: Final = re.compile(
     rb"sk-ant-[A-Za-z0-9_-]{6,}|\bsk-(?:proj-|or-)?[A-Za-z0-9_-]{32,}|\bAIza[A-Za-z0-9_-]{35}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}"
 )
 # What all of these have in them: looking for it takes a hundredth of the time.
@@ -57,7 +57,7 @@ class Redactor:
         for literal in self._literals:
             if literal in data:
                 data = data.replace(literal, REDACTED.encode())
-        return _KEY_PATTERN.sub(REDACTED.encode(), data) if _may_have_key(data) else data
+        return KEY_PATTERN.sub(REDACTED.encode(), data) if _may_have_key(data) else data
 
     def redact_text(self, text: str) -> str:
         """The same text without secrets."""

@@ -119,12 +119,14 @@ def grouping_fields(known: Mapping[str, Mapping[str, str]]) -> list[str]:
     ]
 
 
-def breakdown_document(title: str, found: Sequence[Breakdown]) -> Document:
-    """The report of `breakdown`."""
+def breakdown_document(title: str, found: Sequence[Breakdown], notes: Sequence[str] = ()) -> Document:
+    """The report of `breakdown`; `notes` are on its runs."""
     if not any(one.groups for one in found):
-        return Document(title=title, sections=(Section(sentences=tuple(dict.fromkeys(one.sentence for one in found))),))
+        sentences = (*dict.fromkeys(one.sentence for one in found), *notes)
+        return Document(title=title, sections=(Section(sentences=sentences),))
     return Document(
         title=title,
+        summary=tuple(notes),
         sections=tuple(
             Section(
                 table=_breakdown_table(one),

@@ -38,9 +38,13 @@ def pareto_of_runs(stores: Sequence[RunStore], objectives: Sequence[Objective]) 
 
 
 def pareto_document(
-    title: str, results: Sequence[ParetoResult], objectives: Sequence[Objective], warnings: Sequence[str] = ()
+    title: str,
+    results: Sequence[ParetoResult],
+    objectives: Sequence[Objective],
+    warnings: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Document:
-    """The report of `pareto`."""
+    """The report of `pareto`; `notes` are on its runs."""
     table = Table(
         title=title,
         headings=(
@@ -48,6 +52,7 @@ def pareto_document(
             *("On frontier", "Bootstrap frequency", "Dominated by"),
         ),
         rows=tuple(_row(result) for result in results),
+        notes=tuple(notes),
     )
     charts: tuple[tuple[str, Chart], ...] = ()
     if any(result.point.rate and result.point.cost for result in results):

@@ -24,6 +24,7 @@ from proctor.core.published_result import PublishedResult
 from proctor.report.charts import pareto_chart, rates_chart, times_chart
 from proctor.report.document import Document, Section
 from proctor.report.published import MAX_LINES, published_lines, published_table
+from proctor.report.stored_runs import import_note
 from proctor.report.tables import Table, records_csv
 
 _NUMBERS: Final = ("Resolved", "Avg Cost", "Avg Time", "Agents", "95 % interval", "Errors")
@@ -89,7 +90,7 @@ def _setting_notes(rows: Sequence[RunRow], differing: Collection[str], shown: Co
 def _import_notes(rows: Sequence[RunRow]) -> Iterator[str]:
     for row in rows:
         if row.origin is not None:
-            yield f"{row.title} is imported from {row.origin}: its verdicts were made there."
+            yield import_note(row.title, row.origin)
 
 
 def per_resolved_table(rows: Sequence[RunRow]) -> Table:
@@ -342,7 +343,7 @@ def runs_document(
     if len(published) > MAX_LINES or any(one.rate is one.score is None for one in published):
         sections.append(Section(table=published_table(published, tasks), page_only=True))
     warnings = [
-        f"{row.run_id}: its {row.nodes} nodes differ in {', '.join(row.node_differences)}; times, and what depends on"
+        f"{row.title}: its {row.nodes} nodes differ in {', '.join(row.node_differences)}; times, and what depends on"
         " them, are not of one machine"
         for row in rows
         if row.node_differences

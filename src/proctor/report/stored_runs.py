@@ -19,10 +19,10 @@ from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record
 from proctor.core.run import RunConfig
 from proctor.results import RunStore
+from proctor.results.run_lock import LOCK_FILE, is_held_elsewhere
 from proctor.results.run_names import run_heading, run_title
 
 _RECENT_SECONDS: Final = 30.0
-_LOCK_FILE: Final = ".lock"
 _KERNEL_LOCKS: Final = Path("/proc/locks")
 
 
@@ -56,6 +56,17 @@ def run_names(stores: Sequence[RunStore]) -> list[str]:
 def display_name(store: RunStore) -> str:
     """A run as reports call it: by the id that its folder has, and the name or label that it was given."""
     return run_title(store.run_id, run_heading(store).given_name)
+
+
+def import_note(title: str, origin: str) -> str:
+    """What is to be known of a run that was imported."""
+    return f"{title} is imported from {origin}: its verdicts were made there."
+
+
+def import_notes(stores: Iterable[RunStore]) -> tuple[str, ...]:
+    """A note for each of these runs that was imported."""
+    configs = [(store, store.config().origin) for store in stores]
+    return tuple(import_note(display_name(store), origin) for store, origin in configs if origin is not None)
 
 
 def called(row: RunRow, store: RunStore, name: str | None = None) -> RunRow:
@@ -108,11 +119,11 @@ def is_running(store: RunStore, *, held: HeldLocks | None = None, kernel_locks: 
     """Whether a session is working on this run.
 
     A session holds a lock on the run. Trying the lock could block a session that is starting, so the kernel's list of
-    locks is read instead; without one, a journal that has just grown is the sign. Who asks about many runs gives the
-    list, `held`.
+    locks is read instead; without one, a journal that has just grown is the sign. A session on another machine shows a
+    sign of life. Who asks about many runs gives the list, `held`.
     """
     try:
-        lock = (store.folder / _LOCK_FILE).stat()
+        lock = (store.folder / LOCK_FILE).stat()
     except OSError:
         return False
     held = read_held_locks(kernel_locks) if held is None else held
@@ -124,7 +135,7 @@ def is_running(store: RunStore, *, held: HeldLocks | None = None, kernel_locks: 
         return True
     # Some file systems have other device numbers here than in the list of locks; and on another device, a file that has
     # nothing to do with this run may have the same number.
-    return any(_has_open(pid, lock) for pid, _ in found)
+    return any(_has_open(pid, lock) for pid, _ in found) or is_held_elsewhere(store)
 
 
 def _has_open(pid: str, file: os.stat_result) -> bool:

@@ -4,6 +4,8 @@ Rows are records, so that every table has all its columns with their types, also
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import count, product, takewhile
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, get_args, get_origin
@@ -120,15 +122,23 @@ _DECODE_LINE: Final = msgspec.json.Decoder(_CallLine).decode
 
 
 def frame_rows(store: RunStore, kind: FrameKind) -> Iterator[Record]:
-    """The rows of a run, read one result at a time.
+    """The rows of a run, read one result at a time. Requests of trials without a result are there too: they cost money.
 
     Raises:
         UsageError: there is no such kind of rows.
     """
     make = _TABLES[checked_kind(kind)][1]
     config = store.config()
+    finished = set()
     for result in store.results():
-        yield from make(store, _run_columns(store, config, result), result)
+        finished.add((result.task_id, result.trial))
+        yield from make(store, _run_columns(store, config, result.task_id, result.trial), result)
+    if kind == "model_calls":
+        for task_id, trial in product(config.tasks, range(1, config.trials + 1)):
+            if (task_id, trial) not in finished:
+                logs = map(partial(store.logs, task_id, trial), count(1))
+                attempts = [number for number, _ in enumerate(takewhile(Path.is_dir, logs), start=1)]
+                yield from _attempt_calls(store, _run_columns(store, config, task_id, trial), attempts)
 
 
 def row_type(kind: FrameKind) -> type[Record]:
@@ -189,15 +199,15 @@ def _types(record: type[Record]) -> dict[str, type]:
     return found
 
 
-def _run_columns(store: RunStore, config: RunConfig, result: TaskResult) -> dict[str, Any]:
+def _run_columns(store: RunStore, config: RunConfig, task_id: str, trial: int) -> dict[str, Any]:
     return {
         "benchmark": config.benchmark,
         "run": store.run_id,
         "name": config.name or config.label,
         "agent": config.agent,
         "model": config.model,
-        "task": result.task_id,
-        "trial": result.trial,
+        "task": task_id,
+        "trial": trial,
     }
 
 
@@ -236,12 +246,16 @@ def _test_rows(_: RunStore, shared: dict[str, Any], result: TaskResult) -> Itera
 
 
 def _call_rows(store: RunStore, shared: dict[str, Any], result: TaskResult) -> Iterator[Record]:
-    for attempt in result.attempts:
-        file = store.logs(result.task_id, result.trial, attempt.number) / RECORDING_FILE
+    return _attempt_calls(store, shared, (attempt.number for attempt in result.attempts))
+
+
+def _attempt_calls(store: RunStore, shared: dict[str, Any], attempts: Iterable[int]) -> Iterator[Record]:
+    for attempt in attempts:
+        file = store.logs(shared["task"], shared["trial"], attempt) / RECORDING_FILE
         for line in _exchanges(file):
             yield ModelCallFrameRow(
                 **shared,
-                attempt=attempt.number,
+                attempt=attempt,
                 number=line.number,
                 requesting_agent=line.agent,
                 role=line.role,

@@ -1,17 +1,16 @@
 """What can be changed about a stored run: what it is called, whether it is listed, whether it is there."""
 
 import shutil
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
-from proctor.core.errors import UsageError
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import file_lock
 from proctor.core.options import InvalidValue, read_run_name, read_run_tags
 from proctor.core.run import RunConfig
+from proctor.results.run_lock import LOCK_FILE
+from proctor.results.run_names import run_heading
 from proctor.results.store import CONFIG_FILE, RunStore
 from proctor.results.sweeps import SWEEP_FILE, SweepStore
-
-_LOCK_FILE: Final = ".lock"
 
 
 def rename_run(store: RunStore, name: str | None) -> RunConfig:
@@ -43,32 +42,48 @@ def tag_run(store: RunStore, added: Sequence[str], removed: Sequence[str]) -> Ru
         raise UsageError(f"a tag {bad}") from None
 
 
-def delete_runs(stores: Sequence[RunStore], sweep: SweepStore | None = None) -> None:
-    """Remove runs, or a whole sweep, from the disk.
+def check_deletable(stores: Iterable[RunStore], sweeps: Sequence[SweepStore] = ()) -> None:
+    """See that these runs, and these sweeps with them, can all be removed.
 
     Raises:
-        UsageError: one is part of a sweep that stays.
-        RetryableError: a session is working on one of them; none is removed.
+        UsageError: a run is part of a sweep that stays.
+        RetryableError: a session is working on one of them.
     """
+    removed = {sweep.folder.resolve() for sweep in sweeps}
     for store in stores:
-        part_of = store.config().sweep
-        if sweep is None and part_of is not None and _sweep_folder_exists(store, part_of):
+        part_of = _sweep_of(store)
+        if part_of is not None and part_of.folder.resolve() not in removed:
             raise UsageError(
-                f"run {store.name} is part of {part_of}",
-                fix=f"delete the whole sweep with `proctor runs delete {part_of}`, or archive the run",
+                f"run {store.name} is part of {part_of.name}",
+                fix=f"delete the whole sweep with `proctor runs delete {part_of.name}`, or archive the run",
             )
-    for store in stores:
-        with file_lock(store.folder / _LOCK_FILE, what=f"run {store.name}", wait_seconds=0):
-            pass  # all are asked before the first is removed
-    if sweep is not None:
+        with file_lock(store.folder / LOCK_FILE, what=f"run {store.name}", wait_seconds=0):
+            pass
+
+
+def delete_runs(stores: Sequence[RunStore], sweeps: Sequence[SweepStore] = ()) -> None:
+    """Remove runs, and sweeps whose runs are among them, from the disk. All are asked before the first is removed.
+
+    Raises:
+        UsageError: a run is part of a sweep that stays.
+        RetryableError: a session is working on one of them.
+    """
+    check_deletable(stores, sweeps)
+    for sweep in sweeps:
         (sweep.folder / SWEEP_FILE).unlink()
     for store in stores:
-        with file_lock(store.folder / _LOCK_FILE, what=f"run {store.name}", wait_seconds=0):
+        with file_lock(store.folder / LOCK_FILE, what=f"run {store.name}", wait_seconds=0):
             (store.folder / CONFIG_FILE).unlink()  # from here on it is no run
             shutil.rmtree(store.folder)
-    if sweep is not None:
+    for sweep in sweeps:
         shutil.rmtree(sweep.folder)
 
 
-def _sweep_folder_exists(store: RunStore, sweep: str) -> bool:
-    return (store.folder.parent / sweep.rpartition("/")[2] / SWEEP_FILE).is_file()
+def _sweep_of(store: RunStore) -> SweepStore | None:
+    """The sweep that a run is part of, if that is there. A run that cannot be read does not say."""
+    try:
+        name = run_heading(store).sweep
+    except InvalidData:
+        return None
+    folder = store.folder.parent / (name or "").rpartition("/")[2]
+    return SweepStore(folder) if name and (folder / SWEEP_FILE).is_file() else None

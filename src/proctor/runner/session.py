@@ -20,7 +20,7 @@ from proctor.core.benchmark import Benchmark
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, ProctorError, UsageError
-from proctor.core.files import cache_root, file_lock
+from proctor.core.files import cache_root
 from proctor.core.formatting import plural
 from proctor.core.options import Scope, option_fields
 from proctor.core.request import RunRequest
@@ -32,6 +32,7 @@ from proctor.environments import reap
 from proctor.gateway import RunBudget
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
 from proctor.results.frames import FrameKind, FrameLibrary, make_frame
+from proctor.results.run_lock import hold_runs
 from proctor.results.store import results_root
 from proctor.runner.agents import AgentSource
 from proctor.runner.executors.base import Executor
@@ -74,7 +75,6 @@ from proctor.runner.sweep import make_sweep
 from proctor.runner.sweep_file import SweepFile
 from proctor.runner.trial import TrialRunner, interleave_trials
 
-LOCK_FILE: Final = ".lock"
 _AT_ONCE: Final = 64  # records that are written without waiting for each other
 Job = RunRequest | SweepFile | RunStore | SweepStore
 # Makes the observer of a run: of which store and configuration, where its finished trials stand, and its cost so far.
@@ -190,10 +190,10 @@ async def run_session(
             if not hooks.confirm(plan or planned[0].config) or hooks.dry_run:
                 return SessionResult()
             stores, sweep = _create(planned[0].config, plan, hooks.results)
-            _lock(stack, stores)
+            await stack.enter_async_context(hold_runs(stores))
         else:
             stores, sweep = _stored_runs(job)
-            _lock(stack, stores)
+            await stack.enter_async_context(hold_runs(stores))
             shared, planned = await _plan_stored(stack, stores, hooks, options or {})
         notifier.stores, notifier.sweep, notifier.session = stores, sweep, shared
         planned = [
@@ -240,7 +240,8 @@ async def _plan_new(
         hooks.log(f"left out, invalid: {line}")
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(hooks.results))
-    await check_gpus(first, provider)
+    for request in requests.values():
+        await check_gpus(request, provider)
     runs: dict[str, PlannedRun] = {}
     problems: list[str] = []
     for label, request in requests.items():
@@ -288,6 +289,8 @@ async def _plan_stored(
     benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(stores[0].folder))
+    for config in configs:
+        await check_gpus(config, provider)
     runs: list[PlannedRun] = []
     seen: set[str] = set()
     for store, config in zip(stores, configs, strict=True):
@@ -456,12 +459,6 @@ def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore
             fix=f"resume with `proctor bench resume {sweep}`",
         )
     return [job], None
-
-
-def _lock(stack: AsyncExitStack, stores: Sequence[RunStore]) -> None:
-    for store in stores:
-        name = f"run {store.folder.parent.name}/{store.run_id}"
-        stack.enter_context(file_lock(store.folder / LOCK_FILE, what=name, wait_seconds=0))
 
 
 async def _start(

@@ -119,7 +119,26 @@ async def test_a_sweep_is_compared_in_a_grid_with_the_changes_that_the_command_l
         assert "task-4" in await page.value("document.querySelector('tr.marked').textContent")
 
 
-def long_trajectory() -> Trajectory:
+async def test_any_number_of_runs_is_compared(browser: Chromium, tmp_path: Path) -> None:
+    for number in range(60):
+        make_run(tmp_path, *([Cause.SOLVED, Cause.TESTS_FAILED][: 1 + number % 2]), name=f"try-{number}")
+    async with viewer(tmp_path) as address, opened(browser, f"{address}/") as page:
+        await page.value("document.querySelectorAll('tr[data-row] input').forEach(box => box.checked = true)")
+        await page.value("document.querySelector('form[action=\"/compare\"]').submit()")
+        await page.arrived("document.querySelector('table.compare')")
+        assert await page.value("document.querySelectorAll('table.compare th').length") == 61
+        assert await page.value("document.querySelectorAll('table.changes tbody tr').length") == 60
+        # One more is added to all of them; on a phone, nothing is wider than the screen.
+        assert await page.value("document.querySelectorAll('form input[type=hidden][name=run]').length") >= 60
+        await page.looks(width=390)
+        assert await page.value("document.documentElement.scrollWidth") == 390
+        shown = await page.value("document.querySelector('table.changes tbody tr:nth-child(2)').innerText")
+        assert "cost" in shown
+        assert "time" in shown
+
+
+def write_steps(store: RunStore, task: str, count: int) -> None:
+    """Give the first attempt at a task a trajectory of so many steps."""
     steps = [
         Step(
             source="agent",
@@ -129,18 +148,17 @@ def long_trajectory() -> Trajectory:
                 ToolCall(id=str(number), name="Bash", arguments={"command": f"cat {number}"}, output="text\n" * 20),
             ),
         )
-        for number in range(1, STEPS + 1)
+        for number in range(1, count + 1)
     ]
-    return Trajectory(
-        task_id="task-0", agent="x", version="1", model="m", lanes=(Lane(name="main"),), steps=tuple(steps)
-    )
+    made = Trajectory(task_id=task, agent="x", version="1", model="m", lanes=(Lane(name="main"),), steps=tuple(steps))
+    (store.logs(task, 1, 1) / ATIF_FILE).write_bytes(to_atif(made))
 
 
 async def test_a_trajectory_of_5000_steps_opens_at_once_loads_as_one_scrolls_and_is_searched(
     browser: Chromium, tmp_path: Path
 ) -> None:
     store = make_run(tmp_path, Cause.SOLVED)
-    (store.logs("task-0", 1, 1) / ATIF_FILE).write_bytes(to_atif(long_trajectory()))
+    write_steps(store, "task-0", STEPS)
     async with viewer(tmp_path) as address, opened(browser, "about:blank") as page:
         task = f"{address}/run/toy/run-001/task?task=task-0"
         began, used = time.monotonic(), time.process_time()
@@ -188,6 +206,8 @@ async def test_failures_are_grouped_by_cause_with_examples(browser: Chromium, tm
         summary = await page.value("document.querySelector('#failures summary').textContent")
         assert summary == "Failures by cause: 2 tests failed, 1 agent timeout"
         await page.value("document.querySelector('#failures').open = true")
+        examples = await page.value("[...document.querySelectorAll('#failures li a')].map(a => a.textContent)")
+        assert examples == ["task-0", "task-1", "task-2"]
         await page.value("document.querySelector('#failures h3 a').click()")
         await page.arrived("location.search.includes('cause=tests_failed')")
         assert await page.value("document.querySelectorAll('tr[data-row]').length") == 2
@@ -211,9 +231,17 @@ async def test_from_elsewhere_the_token_is_needed_and_then_kept(browser: Chromiu
     )
     address = (await ready).replace("0.0.0.0", "127.0.0.2")
     async with opened(browser, address) as page:
-        assert "needs the access token" in await page.value("document.body.textContent")
+        assert "needs its access token" in await page.value("document.body.textContent")
         await page.go(f"{address}?token=wrong")
-        assert "needs the access token" in await page.value("document.body.textContent")
+        assert "needs its access token" in await page.value("document.body.textContent")
+        # A shared link is opened, once the token is given; the style sheet is there before.
+        await page.go(f"{address}run/toy/run-001?status=unresolved")
+        assert await page.value("getComputedStyle(document.querySelector('.top')).position") == "sticky"
+        await page.value("document.querySelector('[name=token]').value = 'dummy-token'; document.forms[0].submit()")
+        await page.arrived("document.querySelector('td.task a')")
+        assert (await page.value("location.href")).endswith("/run/toy/run-001?status=unresolved")
+        # What another server on this machine has set is in no way, whatever its port.
+        await page.value("document.cookie = 'proctor_token=other'")
         await page.go(f"{address}?token=dummy-token")
         await page.until("document.querySelector('tr[data-row]')")
         assert "token" not in await page.value("location.href")
@@ -259,17 +287,16 @@ async def test_a_bundle_is_served_by_any_web_server_and_holds_no_secret(
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-key-0123456789")
     store = new_run("toy", root=tmp_path / "results")
-    store_trial(
-        store,
-        "org/a",
-        Cause.SOLVED,
-        diff="diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+dummy-key-0123456789\n",
-    )
-    store_trial(store, "b", Cause.TESTS_FAILED)
-    finish(store, name="nightly")
+    lines = "+dummy-key-0123456789\n+<script>alert(1)</script>\n"
+    store_trial(store, "org/a", Cause.SOLVED, diff=f"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,2 @@\n{lines}")
+    store_trial(store, "b", Cause.TESTS_FAILED, diff="a key of another machine: sk-ant-dummy-9-elsewhere\n")
+    finish(store, name="nightly", note="<img src=x onerror=alert(1)>")
+    write_steps(store, "b", 150)
+    make_run(tmp_path / "results", Cause.SOLVED, Cause.SOLVED, Cause.SOLVED, name="better")
     await asyncio.to_thread(write_bundle, RunIndex(tmp_path / "results"), tmp_path / "site")
     files = [file for file in (tmp_path / "site").rglob("*") if file.is_file()]
     assert all(b"dummy-key" not in file.read_bytes() for file in files)
+    assert all(b"9-elsewhere" not in file.read_bytes() for file in files)
     assert all(str(tmp_path).encode() not in file.read_bytes() for file in files)
     app = web.Application()
     app.router.add_static("/below/", tmp_path / "site")
@@ -279,7 +306,26 @@ async def test_a_bundle_is_served_by_any_web_server_and_holds_no_secret(
     await site.start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}/below/index.html"
     async with opened(browser, address) as page:
+        # What a server would sort and compare is there without one.
+        assert await names(page) == ["toy/run-001", "toy/run-002"]
+        await page.value("[...document.querySelectorAll('th')].find(th => th.textContent == 'Resolved').click()")
+        assert await names(page) == ["toy/run-002", "toy/run-001"]
+        await page.value("document.querySelector('[aria-label=Comparisons] a').click()")
+        await page.arrived("document.querySelector('table.compare')")
+        heads = await page.value("[...document.querySelectorAll('table.compare th')].map(th => th.textContent)")
+        assert heads == ["Task", "toy/run-001 (nightly)", "toy/run-002 (better)"]
+        await page.go(address)
         await page.value("document.querySelector('td.name a').click()")
+        await page.arrived("document.querySelector('td.task a')")
+        # The link of a step leads to the page that has it.
+        await page.value("[...document.querySelectorAll('td.task a')].find(a => a.textContent == 'b').click()")
+        await page.arrived("document.querySelector('#s100')")
+        await page.value("document.querySelector('li.more a').click()")
+        await page.arrived("document.querySelector('#s150')")
+        await page.value("document.querySelector('#s150 a.n').click()")
+        assert (await page.value("location.hash")) == "#s150"
+        assert await page.value("!!document.querySelector('#s150')")
+        await page.press("u")
         await page.arrived("document.querySelector('td.task a')")
         await page.press("/")
         await page.call("Input.insertText", text="org/")
@@ -289,4 +335,9 @@ async def test_a_bundle_is_served_by_any_web_server_and_holds_no_secret(
         assert "[masked]" in await page.value("document.querySelector('#patch').textContent")
         await page.press("u")
         await page.arrived("document.querySelector('td.task a')")
+        assert page.troubles == page.dialogs == []
+        # A page that is opened as a file is the same.
+        await page.go((tmp_path / "site/index.html").as_uri())
+        assert await names(page) == ["toy/run-001", "toy/run-002"]
+        assert await page.value("getComputedStyle(document.querySelector('.top')).position") == "sticky"
     await runner.cleanup()

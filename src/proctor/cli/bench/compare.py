@@ -11,7 +11,7 @@ from proctor.core.errors import UsageError
 from proctor.report.breakdown import break_down, breakdown_csv, breakdown_document, breakdown_report
 from proctor.report.comparison import compare_runs, comparison_document, comparison_report
 from proctor.report.pareto import ParetoReport, pareto_document, pareto_of_runs
-from proctor.report.stored_runs import condition_warnings, run_names
+from proctor.report.stored_runs import condition_warnings, import_notes, run_names
 from proctor.report.tables import records_csv
 from proctor.results import find_run
 
@@ -50,7 +50,7 @@ def print_pareto(bench: str, *, names: tuple[str, ...], **given: Any) -> None:
     objectives: Any = tuple(_OBJECTIVES[name] for name in chosen)
     results, warnings = pareto_of_runs(runs, objectives), condition_warnings(runs)
     print_report(
-        lambda: pareto_document(f"{bench}: {', '.join(chosen)}", results, objectives, warnings),
+        lambda: pareto_document(f"{bench}: {', '.join(chosen)}", results, objectives, warnings, import_notes(runs)),
         given,
         as_json=lambda: ParetoReport(benchmark=bench, objectives=objectives, runs=results),
         as_csv=lambda: records_csv(ParetoResult, results),
@@ -67,7 +67,7 @@ def print_breakdown(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: 
     stores = [find_run(name) for name in runs]
     found = break_down(stores, fields)
     print_report(
-        lambda: breakdown_document(" against ".join(reversed(run_names(stores))), found),
+        lambda: breakdown_document(" against ".join(reversed(run_names(stores))), found, import_notes(stores)),
         given,
         as_json=lambda: breakdown_report(found),
         as_csv=lambda: breakdown_csv(found),

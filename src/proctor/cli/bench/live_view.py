@@ -29,7 +29,7 @@ class LiveProgressView:
             clean = "".join(letter if letter.isprintable() else " " for letter in text)
             return Text(clean, style=style, no_wrap=True, overflow="ellipsis")
 
-        heads = [f"{run.label or run.name}  {run.headline()}" for run in self._runs]
+        heads = [f"{run.label or run.title}  {run.headline()}" for run in self._runs]
         if len(heads) == 1:
             heads = [part.plain for part in Text(heads[0]).wrap(console, options.max_width)]
         yield self._bar()

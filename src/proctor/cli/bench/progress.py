@@ -139,7 +139,7 @@ class ProgressDisplay:
     def _describe(self) -> str:
         """What is running, where there is no table that shows it."""
         return "; ".join(
-            f"{run.label or run.name}  {run.headline()} ({trial}: {what})"
+            f"{run.label or run.title}  {run.headline()} ({trial}: {what})"
             for run in self._runs
             for trial, what in list(run.running.items())[:1]
         )

@@ -10,6 +10,7 @@ from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig, Trial
 from proctor.gateway import ExchangeFinished
 from proctor.results import RunStore
+from proctor.results.run_names import run_title
 from proctor.runner.observer import NodeStatus, RunObserver
 from proctor.runner.resume import TrialState
 from proctor.runner.run_cost import RunCost
@@ -22,7 +23,8 @@ class RunProgress(RunObserver):
     """What is known of a run in progress."""
 
     def __init__(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost) -> None:
-        self.name = f"{store.folder.parent.name}/{store.run_id}"
+        self.name = store.name
+        self.title = run_title(store.name, config.name or config.label or "")
         self.label = ""
         self.config = config
         self.total = len(config.tasks) * config.trials

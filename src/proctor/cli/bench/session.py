@@ -21,6 +21,7 @@ from proctor.core.sweep import Sweep
 from proctor.report.cli_records import RunPlan, SweepPlan
 from proctor.report.sweep import sweep_text
 from proctor.results import RunStore, SweepStore, find_run, find_sweep
+from proctor.results.run_names import run_title
 from proctor.runner.request import cost_bound
 from proctor.runner.scratch import tempfiles_in_scratch
 from proctor.runner.session import Job, RunResults, SessionHooks, SessionResult, run_session
@@ -146,8 +147,9 @@ def _print_summary(run: RunResults, *, as_json: bool) -> None:
     spent = None if summary.cost_usd is None or summary.unfinished_usd is None else summary.cost_usd
     cost = "unknown" if spent is None else f"${spent + (summary.unfinished_usd or 0.0):.4f}"
     cost += f", ${summary.estimated_usd:.4f} of it estimated" if summary.estimated_usd else ""
+    title = run_title(run.name, run.config.name or run.config.label or "")
     click.echo(
-        f"{run.name}: {summary.resolved} of {counted} graded trials resolved, {summary.errors} errors, "
+        f"{title}: {summary.resolved} of {counted} graded trials resolved, {summary.errors} errors, "
         f"{summary.skipped} skipped; {summary.tokens:,} tokens, cost {cost}"
     )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 1.0
 _MAX_RUNNING: Final = 20
+_MAX_EARLIER: Final = 20  # of what ended before
 
 
 class _WatchedRun:
@@ -33,13 +34,17 @@ class _WatchedRun:
 
     def refresh(self) -> Iterator[str]:
         """Read what is new; a line for each trial that has ended since."""
-        if not self.table.refresh() and self._reported:
+        first = not self._reported
+        if not self.table.refresh() and not first:
             return
         total = self.table.counts().total
-        for row in self.table.all():
-            key = (row.task_id, row.trial)
-            if not row.live and key not in self._reported:
-                self._reported.add(key)
+        ended = [row for row in self.table.all() if not row.live and (row.task_id, row.trial) not in self._reported]
+        left_out = len(ended) - _MAX_EARLIER if first else 0
+        for number, row in enumerate(ended):
+            self._reported.add((row.task_id, row.trial))
+            if number == left_out > 0:
+                yield f"{self._title}: {plural(left_out, 'earlier trial')}: `proctor bench show` lists them"
+            if number >= left_out:
                 reason = "" if row.resolved or not row.reason else f": {truncate_line(row.reason)}"
                 yield visible(f"{self._title}: [{len(self._reported)}/{total}] {row.name} {row.status}{reason}")
 

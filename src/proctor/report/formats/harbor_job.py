@@ -151,8 +151,9 @@ class HarborJobWriter:
 
     def files(self) -> dict[str, bytes]:
         """The job's own files, once all trials are written."""
+        parts = (self._config.benchmark, self._config.run_id, self._config.name or self._config.label)
         config = {
-            "job_name": f"{_safe_name(self._config.benchmark)}-{self._config.run_id}",
+            "job_name": "-".join(map(_safe_name, filter(None, parts))),
             "n_attempts": max(1, self._config.trials),
             "n_concurrent_trials": max(1, self._config.concurrency),
             "agents": [self._agent_config()],

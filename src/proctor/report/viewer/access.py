@@ -1,5 +1,6 @@
 """Who may read the pages: this machine, under its own name; or, from elsewhere, whoever has the access token."""
 
+import hashlib
 import hmac
 import re
 import secrets
@@ -8,10 +9,9 @@ from typing import Final
 from aiohttp import web
 
 LOOPBACK: Final = "127.0.0.1"
-_COOKIE: Final = "proctor_token"
 _PARAMETER: Final = "token"
-# With a port, whatever it is: an ssh tunnel may begin at another one than ours. Pages of other sites have other names.
-_OWN_NAMES: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\]):\d{1,5}", re.IGNORECASE)
+# With any port, or none: an ssh tunnel may begin at another one than ours. Pages of other sites have other names.
+_OWN_NAMES: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 
 
 class Access:
@@ -19,6 +19,8 @@ class Access:
 
     def __init__(self, token: str | None = None) -> None:
         self.token = token
+        # Browsers keep cookies by host, whatever the port: each server has one of its own, and an old one is in no way.
+        self._cookie = f"proctor_{hashlib.sha256((token or '').encode()).hexdigest()[:12]}"
 
     def refusal(self, request: web.Request) -> tuple[int, str] | None:
         """Why a request is refused: the status and a sentence; None: it is not."""
@@ -30,13 +32,13 @@ class Access:
                 "This server listens on localhost only (127.0.0.1). From another machine, use a tunnel "
                 "(ssh -L 8707:127.0.0.1:PORT HOST, then http://localhost:8707/), or start it with --host."
             )
-        given = request.cookies.get(_COOKIE) or request.query.get(_PARAMETER, "")
-        if hmac.compare_digest(given.encode(), self.token.encode()):
+        if request.path.startswith("/static/"):
+            return None  # the looks of the page that asks for the token; nothing in it is anybody's
+        given = (request.cookies.get(self._cookie, ""), request.query.get(_PARAMETER, ""))
+        if any(hmac.compare_digest(one.encode("utf-8", "replace"), self.token.encode()) for one in given):
             return None
-        return (
-            401,
-            "This server needs the access token: open the address that `proctor view` printed, with ?token=… in it.",
-        )
+        sentence = "open the address that `proctor view` printed, with ?token=… in it, or give the token here."
+        return 401, f"This server needs its access token: {sentence}"
 
     def redirect(self, request: web.Request) -> web.Response | None:
         """Who comes with the token in the address gets it as a cookie, and the address without it."""
@@ -44,7 +46,8 @@ class Access:
             return None
         rest = request.rel_url.without_query_params(_PARAMETER)
         response = web.Response(status=303, headers={"Location": str(rest)})
-        response.set_cookie(_COOKIE, self.token, httponly=True, samesite="Strict", path="/")
+        # Lax: a link that was shared in a chat opens for whoever has the cookie. Nothing here can be changed by one.
+        response.set_cookie(self._cookie, self.token, httponly=True, samesite="Lax", path="/")
         return response
 
 

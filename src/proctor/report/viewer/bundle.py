@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from proctor.core.errors import UsageError
+from proctor.gateway.redact import KEY_PATTERN
 from proctor.report.run_index import RunIndex
 from proctor.report.viewer import pages
 from proctor.report.viewer.compare import compare_page
@@ -23,6 +24,12 @@ from proctor.report.viewer.server import STATIC, templates
 
 _LINK: Final = re.compile(r'\b(href|src|action|data-up|data-events)="([^"]*)"')
 _TAG: Final = re.compile(r"<[^<>]*>")
+_TAGS: Final = f"(?:{_TAG.pattern})*"
+_REPEATED: Final = re.compile(r"(\[[^]]+\])(\{\d+,?\})")
+# Whatever looks like a provider's key, of a run that was made elsewhere; as with known ones, with tags between letters.
+_ANY_KEY: Final = re.compile(
+    _REPEATED.sub(lambda found: f"(?:{_TAGS}{found[1]}){found[2]}", KEY_PATTERN.pattern.decode())
+)
 _SECRET_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _MIN_SECRET: Final = 8
 _RUN: Final = re.compile(r"/run/([^/]+)/([^/]+)(/task)?")
@@ -38,6 +45,10 @@ def write_bundle(index: RunIndex, target: Path, log: Callable[[str], None] = lam
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError("it is there already, and is not empty", where=target, fix="choose another folder")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
     writer = _BundleWriter(index, target)
     writer.write_all(log)
     return len(writer.written)
@@ -98,7 +109,7 @@ class _BundleWriter:
 
     def _linked(self, text: str, file: str) -> str:
         """The page with relative links to other pages; those to what is not written lead nowhere."""
-        for secret in self._secrets:
+        for secret in (*self._secrets, _ANY_KEY):
             text = secret.sub(lambda found: "[masked]" + "".join(_TAG.findall(found[0])), text)
 
         def relative(found: re.Match[str]) -> str:
@@ -144,5 +155,4 @@ def _safe(part: str) -> str:
 def _known_secrets(environ: Mapping[str, str]) -> list[re.Pattern[str]]:
     """Keys in the environment, as a page may have them: escaped, and with the colours of code between their letters."""
     values = {value for name, value in environ.items() if _SECRET_NAME.search(name) and len(value) >= _MIN_SECRET}
-    tags = f"(?:{_TAG.pattern})*"
-    return [re.compile(tags.join(re.escape(html.escape(letter)) for letter in value)) for value in sorted(values)]
+    return [re.compile(_TAGS.join(re.escape(html.escape(letter)) for letter in value)) for value in sorted(values)]

@@ -14,8 +14,9 @@ from proctor.report.run_index import RunIndex
 from proctor.report.run_table import RunTable, TrialRow, clamp_page
 from proctor.report.viewer.pages import read_query
 
-PAGE_SIZE: Final = 200
-MAX_RUNS: Final = 24
+MAX_CELLS: Final = 4800  # of a page: a task in a run
+_LEAST_TASKS: Final = 20
+_MANY: Final = 8  # more runs than this are not chosen one by one, nor described without being asked
 _NOT_COMPARABLE: Final = "not_comparable"
 _FLIPS: Final = ("gained", "lost", "both", "neither", _NOT_COMPARABLE)
 
@@ -45,8 +46,8 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
     sweep = params.get("sweep", "")
     runs = list(dict.fromkeys(runs or index.sweeps().get(sweep, [])))
     entries = {name: index.title(name) for name in names}
-    if len(runs) < 2 or len(runs) > MAX_RUNS:  # noqa: PLR2004 - one run is not compared
-        return {"names": entries, "runs": runs, "ready": False, "many": len(runs) > MAX_RUNS, "most": MAX_RUNS}
+    if len(runs) < 2:  # noqa: PLR2004 - one run is not compared
+        return {"names": entries, "runs": runs, "ready": False, "many": _MANY}
     tables = [index.table(name) for name in runs]
     compared = _compared(tables)
     columns = [
@@ -62,19 +63,21 @@ def compare_page(index: RunIndex, params: Mapping[str, str], runs: list[str]) ->
         if (not flip or flip in line.flips) and all(word in line.task_id.lower() for word in words)
     ]
     query = read_query(params)
-    page, pages = clamp_page(query.page, len(found), PAGE_SIZE)
+    size = max(_LEAST_TASKS, MAX_CELLS // len(runs))
+    page, pages = clamp_page(query.page, len(found), size)
     return {
         "names": entries,
         "runs": runs,
         "sweep": sweep,
         "ready": True,
+        "many": _MANY,
         "columns": columns,
         "sentences": [one.comparison.sentence for one in compared],
         "differences": [(column, differences(tables[0].config, column.table.config)) for column in columns[1:]],
         "flips": counts,
         "flip": flip,
         "query": query,
-        "lines": found[(page - 1) * PAGE_SIZE : page * PAGE_SIZE],
+        "lines": found[(page - 1) * size : page * size],
         "total": len(found),
         "page": page,
         "pages": pages,

@@ -62,6 +62,11 @@ def runs_page(index: RunIndex, params: QueryParams) -> Context:
         },
         "archived": sum(row.archived for row in rows),
         "sweeps": index.sweeps(),
+        "benchmarks": {
+            benchmark: names
+            for benchmark in benchmarks
+            if len(names := sorted(row.run for row in found if row.benchmark == benchmark and row.counted)) > 1
+        },
         "q": params.get("q", ""),
         "root": str(index.root),
     }
@@ -74,6 +79,7 @@ def run_page(index: RunIndex, name: str, params: QueryParams) -> Context:
     query = read_query(params)
     return {
         "name": name,
+        "title": index.title(name),
         "config": table.config,
         "counts": table.counts(),
         "running": table.running,
@@ -101,15 +107,16 @@ class FailureGroup:
 
 
 def group_failures(rows: Sequence[TrialRow]) -> list[FailureGroup]:
-    """The trials that are not resolved, by cause, the most frequent first; examples have different reasons."""
+    """The trials that are not resolved, by cause, the most frequent first; examples of different reasons first."""
     groups: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
         if not row.live and not row.resolved:
             groups.setdefault((row.status, row.cause), []).append(row)
     found = []
     for (status, cause), some in sorted(groups.items(), key=lambda item: -len(item[1])):
-        distinct = list({row.reason: row for row in reversed(some)}.values())[::-1]
-        found.append(FailureGroup(status, cause, len(some), distinct[:_EXAMPLES]))
+        with_new_reason = {row.reason: row for row in reversed(some)}
+        examples = sorted(some, key=lambda row: row is not with_new_reason[row.reason])
+        found.append(FailureGroup(status, cause, len(some), examples[:_EXAMPLES]))
     return found
 
 
@@ -167,6 +174,7 @@ def task_page(index: RunIndex, name: str, params: QueryParams) -> Context:
     before, after = table.neighbours(task_id, trial)
     return {
         "name": name,
+        "title": index.title(name),
         "config": table.config,
         "row": row,
         "result": result,

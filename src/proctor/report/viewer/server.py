@@ -22,6 +22,7 @@ from proctor.results import usage_cost
 
 _POLL_SECONDS: Final = 0.7
 _KEEPALIVE_SECONDS: Final = 15.0
+_MAX_ADDRESS: Final = 1 << 18  # the address of a comparison names all of its runs
 STATIC: Final = {"view.css": "text/css", "view.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _SECURITY_HEADERS: Final = {
     # Only our own style sheet, script and icon are loaded, whatever an agent wrote into a page.
@@ -84,9 +85,8 @@ class Viewer:
         refused = self._access.refusal(request)
         if refused is not None:
             status, sentence = refused
-            response: web.StreamResponse = self._render(
-                "error.html", {"sentence": sentence, "status": status}, status=status
-            )
+            context = {"sentence": sentence, "status": status, "given": request.query.items()}
+            response: web.StreamResponse = self._render("error.html", context, status=status)
         elif (redirected := self._access.redirect(request)) is not None:
             response = redirected
         elif request.method not in {"GET", "HEAD"}:
@@ -247,7 +247,11 @@ async def serve(
     listening = _listen(host, port, strict=strict_port)
     number = listening.getsockname()[1]
     runner = web.AppRunner(
-        Viewer(index, Access(token)).application(), access_log=None, logger=_quiet_logger(), shutdown_timeout=1.0
+        Viewer(index, Access(token)).application(),
+        access_log=None,
+        logger=_quiet_logger(),
+        shutdown_timeout=1.0,
+        max_line_size=_MAX_ADDRESS,
     )
     await runner.setup()
     try:
@@ -276,4 +280,6 @@ def _listen(host: str, port: int, *, strict: bool) -> socket.socket:
             reason = error.strerror
         else:
             return listening
-    raise InfrastructureError(f"cannot listen on port {port} of {host}: {reason}", fix="choose another with --port")
+    raise InfrastructureError(
+        f"cannot listen on port {port} of {host}: {reason}", fix="choose another with --port or --host"
+    )

@@ -66,6 +66,30 @@
     form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
   }
 
+  // Where no server sorts, a click on a heading does; a table of several pages stays as it is.
+  if ("static" in document.body.dataset && !document.querySelector(".pager")) {
+    for (const heading of document.querySelectorAll("table.list th")) {
+      const rows = () => [...heading.closest("table").tBodies[0].querySelectorAll("[data-row]")];
+      if (rows().length < 2 || !heading.textContent.trim()) continue;
+      const value = (row) => (row.cells[heading.cellIndex]?.textContent || "").trim();
+      const number = (text) => parseFloat(text.replace(/[^0-9.-]/g, " ").trim());
+      const sort = () => {
+        const up = heading.getAttribute("aria-sort") === "descending";
+        for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
+        heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const numeric = heading.classList.contains("num");
+        const compare = (a, b) => numeric ? (number(a) || 0) - (number(b) || 0) : a.localeCompare(b, "en", { numeric: true });
+        const sorted = rows().sort((a, b) => compare(value(a), value(b)) * (up ? 1 : -1));
+        sorted.forEach((row) => row.parentElement.append(row));
+      };
+      heading.tabIndex = 0;
+      heading.setAttribute("role", "columnheader");
+      heading.classList.add("sortable");
+      heading.addEventListener("click", sort);
+      heading.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
+    }
+  }
+
   // A browser has few connections to one server, so only a visible page listens.
   const stream = document.body.dataset.events;
   let source = null;
