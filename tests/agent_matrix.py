@@ -30,10 +30,12 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.result import TaskResult, Tokens
 from proctor.core.task import DirectorySource
 from proctor.gateway.prices import Prices, Usage
+from program_lab import program_run
+from program_lab import script as scripted
 from suite_world import FIXED, make_instance, make_suite
 
 OK = "ok"
-COLUMNS = ("core-mini", "tokens and cost", "replay", "budget", "429", "500", "cut", "malformed", "timeout", "hostile")
+COLUMNS = ("core-mini", "tokens and cost", "replay", "budget", "429", "500", "cut", "malformed", "timeout", "hostile", "traffic")
 USAGE = {"input": 1000, "output": 50, "cache_read": 300}
 BUDGET_USD = 0.004
 # How the trials of the suite of faults must end: status and cause. A program may ignore what it cannot read.
@@ -101,6 +103,8 @@ class MatrixRow:
             made["budget"] = await self._spend()
         if "timeout" in self.columns:
             made["timeout"] = await self._linger()
+        if "traffic" in self.columns:
+            made["traffic"] = await self._listen()
         if left := self.world.leftovers():
             made = dict.fromkeys(made, f"left {left}")
         return {name: made[name] for name in COLUMNS if name in self.columns}
@@ -171,9 +175,8 @@ class MatrixRow:
         (one,) = await self._run("budget", ("--suite", suite), script, "--max-cost-per-task", str(BUDGET_USD))
         price = Prices.load().cost(Usage(model=self.model, tokens=Tokens(**USAGE))) or 0.0
         spent = sum(usage.cost_usd or 0.0 for usage in one.usage)
-        cause = str(one.attempts[-1].cause)
-        if cause != "task_budget":
-            return f"{one.status}: {cause}"
+        if (ended := _ended_by(one, "task_budget")) != OK:
+            return ended
         return OK if spent <= BUDGET_USD + price else f"spent ${spent}"
 
     async def _linger(self) -> str:
@@ -183,8 +186,17 @@ class MatrixRow:
         steps = [*waits, {"text": "Half of it", "silence": {"after": 1}, "repeat": "forever"}]
         script = {"default": steps, "usage": USAGE}
         (one,) = await self._run("timeout", ("--suite", suite), script, "--timeout", "45")
-        cause = str(one.attempts[-1].cause)
-        return OK if cause == "agent_timeout" else f"{one.status}: {cause}"
+        return _ended_by(one, "agent_timeout")
+
+    async def _listen(self) -> str:
+        """It works without a look-up of any name, and without a connection but those to the gateway."""
+        steps = [self.agent.writes("out.txt", "made\n", self.model), *self.agent.ends]
+        async with program_run(self.agent.kind, scripted(*steps), self.world.folder / "traffic") as run:
+            outcome = await run.work(self.model)
+            if outcome.cause is not None:
+                return f"{outcome.cause}: {outcome.detail}"
+            sent = await run.other_traffic()
+        return OK if not sent else f"it sent more: {sent}"
 
     def _suite(self, name: str, *tasks: str) -> Path:
         folder = self.world.folder / f"suite-{name}"
@@ -230,6 +242,12 @@ def _all(results: Sequence[TaskResult], check: Any, wanted: Any) -> str:
 def _ended(one: TaskResult, wanted: tuple[tuple[str, str], ...]) -> str:
     ended = (str(one.status), str(one.cause))
     return OK if ended in wanted else f"{': '.join(ended)} ({one.attempts[-1].detail if one.attempts else ''})"
+
+
+def _ended_by(one: TaskResult, cause: str) -> str:
+    """Whether this ended the agent, whatever its submission is worth."""
+    last = one.attempts[-1]
+    return OK if str(last.cause) == cause else f"{one.status}: {last.cause} ({last.detail})"
 
 
 def _whole_files(task_id: str, patch: str) -> str:

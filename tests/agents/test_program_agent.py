@@ -84,6 +84,7 @@ async def test_it_works_with_nothing_but_the_gateway_and_every_token_is_counted(
             wanted = used if agent.claims_reasoning else msgspec.structs.replace(used, reasoning=0)
             assert msgspec.structs.replace(claimed, reasoning=wanted.reasoning) == wanted
         assert await run.processes() == before
+        assert await run.other_traffic() == {}
     assert {one.dialect.name for one in load_recording(recording).exchanges} == {dialect}
     if model != agent.model:
         return
