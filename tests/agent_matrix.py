@@ -49,6 +49,7 @@ _FAULTS: dict[str, tuple[Step, tuple[tuple[str, str], ...]]] = {
     ),
 }
 _RUN_SECONDS = 1500.0
+_NOTHING_MORE: Step = {"text": "Done.", "repeat": "forever"}
 
 
 @dataclass
@@ -118,12 +119,12 @@ class MatrixRow:
             script[task.id] = self._solution(task.id, oracle.content.decode())
         results = await self._run("core-mini", ("core-mini",), {"tasks": script, "usage": USAGE})
         made = {"core-mini": _all(results, _ended, (("resolved", "solved"),))}
-        made["tokens and cost"] = _all(results, lambda one, _: self._counted(one, len(script[one.task_id])), ())
+        made["tokens and cost"] = _all(results, lambda one, _: self._counted(one, script[one.task_id]), ())
         if "replay" in self.columns:
             again = await self._run("core-mini", ("core-mini",), None)
             made["replay"] = _all(again, _ended, (("resolved", "solved"),))
             if made["replay"] == OK:
-                made["replay"] = _all(again, lambda one, _: self._counted(one, len(script[one.task_id])), ())
+                made["replay"] = _all(again, lambda one, _: self._counted(one, script[one.task_id]), ())
         return made
 
     def _solution(self, task_id: str, patch: str) -> list[Step]:
@@ -131,11 +132,13 @@ class MatrixRow:
             # Encoded: some programs refuse commands that look as if they contained others.
             apply = f"printf %s {base64.b64encode(patch.encode()).decode()} | base64 -d | git apply"
             return [{"tools": [{"shell": {"command": apply}}]}, *self.agent.ends]
-        # Once for the names of the files, which it then adds to its conversation, and once for what is in them.
-        return [{"text": _whole_files(task_id, patch)}] * 2
+        # Once for the names of the files, which it then adds to its conversation, and once for what is in them. It may
+        # find more names in that, and ask again.
+        return [*([{"text": _whole_files(task_id, patch)}] * 2), _NOTHING_MORE]
 
-    def _counted(self, one: TaskResult, requests: int) -> str:
+    def _counted(self, one: TaskResult, steps: list[Step]) -> str:
         """Whether tokens and cost are the script's."""
+        requests = len(steps) if self.agent.has_tools else max(one.metrics.turns, 2)
         used = sum((Tokens(**USAGE) for _ in range(requests)), Tokens())
         found = sum((usage.tokens for usage in one.usage), Tokens())
         if found != used:
@@ -211,9 +214,8 @@ class MatrixRow:
         return make_suite(folder, *tasks)
 
     def _fix(self) -> list[Step]:
-        return [self.agent.writes("calc.py", FIXED, self.model)] * (1 if self.agent.has_tools else 2) + [
-            *self.agent.ends
-        ]
+        fix = self.agent.writes("calc.py", FIXED, self.model)
+        return [fix, *self.agent.ends] if self.agent.has_tools else [fix, fix, _NOTHING_MORE]
 
     async def _run(
         self, name: str, what: tuple[object, ...], script: dict[str, Any] | None, *more: str

@@ -95,6 +95,22 @@ async def test_it_works_with_nothing_but_the_gateway_and_every_token_is_counted(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("agent", WITH_TOOLS)
+async def test_what_an_earlier_attempt_has_paid_for_is_not_paid_again(agent: LabAgent, tmp_path: Path) -> None:
+    first, *rest = work_steps(agent)
+    recording = tmp_path / "cassette.jsonl"
+    async with program_run(agent.kind, script(first, {"error": 500}), tmp_path / "1", recording=recording) as run:
+        assert (await run.work(agent.model)).cause is not None
+        assert run.session.usage.turns == 1
+    again = program_run(agent.kind, script(first, *rest), tmp_path / "2", earlier_recordings=(recording,))
+    async with again as run:
+        outcome = await run.work(agent.model)
+        assert outcome.cause is None, (outcome.detail, run.events)
+        assert await run.files() == {"out.txt": "made\n"}
+        assert run.session.usage.tokens == Tokens(**SECOND)
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_spent_budget_ends_it_with_one_refusal(agent: LabAgent, tmp_path: Path) -> None:
     steps = [{**step, "usage": FIRST} for step in agent.endless()]
