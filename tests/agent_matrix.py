@@ -35,7 +35,19 @@ from program_lab import script as scripted
 from suite_world import FIXED, make_instance, make_suite
 
 OK = "ok"
-COLUMNS = ("core-mini", "tokens and cost", "replay", "budget", "429", "500", "cut", "malformed", "timeout", "hostile", "traffic")
+COLUMNS = (
+    "core-mini",
+    "tokens and cost",
+    "replay",
+    "budget",
+    "429",
+    "500",
+    "cut",
+    "malformed",
+    "timeout",
+    "hostile",
+    "traffic",
+)
 USAGE = {"input": 1000, "output": 50, "cache_read": 300}
 BUDGET_USD = 0.004
 # How the trials of the suite of faults must end: status and cause. A program may ignore what it cannot read.
@@ -275,7 +287,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 async def make_row(agent: LabAgent, folder: Path, runner: str, columns: Sequence[str]) -> Row:
     try:
-        version = agent.kind(AgentSetup()).versions()[agent.name]
+        version = agent.kind(AgentSetup()).versions()[agent.name].split()[-1]
     except InfrastructureError as error:
         return Row(agent.name, skipped=str(error))
     made = MatrixRow(agent, folder, runner=runner, columns=columns)

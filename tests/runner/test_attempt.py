@@ -92,6 +92,7 @@ def make_attempt(
     provider: LocalProvider,
     agent: Agent,
     progress: Callable[[str], None] = lambda _: None,
+    *,
     grace_seconds: float = 20,
     **changes: Any,
 ) -> AttemptRunner:
