@@ -30,10 +30,24 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.result import TaskResult, Tokens
 from proctor.core.task import DirectorySource
 from proctor.gateway.prices import Prices, Usage
+from program_lab import program_run
+from program_lab import script as scripted
 from suite_world import FIXED, make_instance, make_suite
 
 OK = "ok"
-COLUMNS = ("core-mini", "tokens and cost", "replay", "budget", "429", "500", "cut", "malformed", "timeout", "hostile")
+COLUMNS = (
+    "core-mini",
+    "tokens and cost",
+    "replay",
+    "budget",
+    "429",
+    "500",
+    "cut",
+    "malformed",
+    "timeout",
+    "hostile",
+    "traffic",
+)
 USAGE = {"input": 1000, "output": 50, "cache_read": 300}
 BUDGET_USD = 0.004
 # How the trials of the suite of faults must end: status and cause. A program may ignore what it cannot read.
@@ -47,6 +61,7 @@ _FAULTS: dict[str, tuple[Step, tuple[tuple[str, str], ...]]] = {
     ),
 }
 _RUN_SECONDS = 1500.0
+_NOTHING_MORE: Step = {"text": "Done.", "repeat": "forever"}
 
 
 @dataclass
@@ -101,6 +116,8 @@ class MatrixRow:
             made["budget"] = await self._spend()
         if "timeout" in self.columns:
             made["timeout"] = await self._linger()
+        if "traffic" in self.columns:
+            made["traffic"] = await self._listen()
         if left := self.world.leftovers():
             made = dict.fromkeys(made, f"left {left}")
         return {name: made[name] for name in COLUMNS if name in self.columns}
@@ -114,12 +131,12 @@ class MatrixRow:
             script[task.id] = self._solution(task.id, oracle.content.decode())
         results = await self._run("core-mini", ("core-mini",), {"tasks": script, "usage": USAGE})
         made = {"core-mini": _all(results, _ended, (("resolved", "solved"),))}
-        made["tokens and cost"] = _all(results, lambda one, _: self._counted(one, len(script[one.task_id])), ())
+        made["tokens and cost"] = _all(results, lambda one, _: self._counted(one, script[one.task_id]), ())
         if "replay" in self.columns:
             again = await self._run("core-mini", ("core-mini",), None)
             made["replay"] = _all(again, _ended, (("resolved", "solved"),))
             if made["replay"] == OK:
-                made["replay"] = _all(again, lambda one, _: self._counted(one, len(script[one.task_id])), ())
+                made["replay"] = _all(again, lambda one, _: self._counted(one, script[one.task_id]), ())
         return made
 
     def _solution(self, task_id: str, patch: str) -> list[Step]:
@@ -127,11 +144,13 @@ class MatrixRow:
             # Encoded: some programs refuse commands that look as if they contained others.
             apply = f"printf %s {base64.b64encode(patch.encode()).decode()} | base64 -d | git apply"
             return [{"tools": [{"shell": {"command": apply}}]}, *self.agent.ends]
-        # Once for the names of the files, which it then adds to its conversation, and once for what is in them.
-        return [{"text": _whole_files(task_id, patch)}] * 2
+        # Once for the names of the files, which it then adds to its conversation, and once for what is in them. It may
+        # find more names in that, and ask again.
+        return [*([{"text": _whole_files(task_id, patch)}] * 2), _NOTHING_MORE]
 
-    def _counted(self, one: TaskResult, requests: int) -> str:
+    def _counted(self, one: TaskResult, steps: list[Step]) -> str:
         """Whether tokens and cost are the script's."""
+        requests = len(steps) if self.agent.has_tools else max(one.metrics.turns, 2)
         used = sum((Tokens(**USAGE) for _ in range(requests)), Tokens())
         found = sum((usage.tokens for usage in one.usage), Tokens())
         if found != used:
@@ -171,9 +190,8 @@ class MatrixRow:
         (one,) = await self._run("budget", ("--suite", suite), script, "--max-cost-per-task", str(BUDGET_USD))
         price = Prices.load().cost(Usage(model=self.model, tokens=Tokens(**USAGE))) or 0.0
         spent = sum(usage.cost_usd or 0.0 for usage in one.usage)
-        cause = str(one.attempts[-1].cause)
-        if cause != "task_budget":
-            return f"{one.status}: {cause}"
+        if (ended := _ended_by(one, "task_budget")) != OK:
+            return ended
         return OK if spent <= BUDGET_USD + price else f"spent ${spent}"
 
     async def _linger(self) -> str:
@@ -183,8 +201,17 @@ class MatrixRow:
         steps = [*waits, {"text": "Half of it", "silence": {"after": 1}, "repeat": "forever"}]
         script = {"default": steps, "usage": USAGE}
         (one,) = await self._run("timeout", ("--suite", suite), script, "--timeout", "45")
-        cause = str(one.attempts[-1].cause)
-        return OK if cause == "agent_timeout" else f"{one.status}: {cause}"
+        return _ended_by(one, "agent_timeout")
+
+    async def _listen(self) -> str:
+        """It works without a look-up of any name, and without a connection but those to the gateway."""
+        steps = [self.agent.writes("out.txt", "made\n", self.model), *self.agent.ends]
+        async with program_run(self.agent.kind, scripted(*steps), self.world.folder / "traffic") as run:
+            outcome = await run.work(self.model)
+            if outcome.cause is not None:
+                return f"{outcome.cause}: {outcome.detail}"
+            sent = await run.other_traffic()
+        return OK if not sent else f"it sent more: {sent}"
 
     def _suite(self, name: str, *tasks: str) -> Path:
         folder = self.world.folder / f"suite-{name}"
@@ -199,9 +226,8 @@ class MatrixRow:
         return make_suite(folder, *tasks)
 
     def _fix(self) -> list[Step]:
-        return [self.agent.writes("calc.py", FIXED, self.model)] * (1 if self.agent.has_tools else 2) + [
-            *self.agent.ends
-        ]
+        fix = self.agent.writes("calc.py", FIXED, self.model)
+        return [fix, *self.agent.ends] if self.agent.has_tools else [fix, fix, _NOTHING_MORE]
 
     async def _run(
         self, name: str, what: tuple[object, ...], script: dict[str, Any] | None, *more: str
@@ -232,6 +258,12 @@ def _ended(one: TaskResult, wanted: tuple[tuple[str, str], ...]) -> str:
     return OK if ended in wanted else f"{': '.join(ended)} ({one.attempts[-1].detail if one.attempts else ''})"
 
 
+def _ended_by(one: TaskResult, cause: str) -> str:
+    """Whether this ended the agent, whatever its submission is worth."""
+    last = one.attempts[-1]
+    return OK if str(last.cause) == cause else f"{one.status}: {last.cause} ({last.detail})"
+
+
 def _whole_files(task_id: str, patch: str) -> str:
     """The files of a task as a patch leaves them, for an agent that writes whole files."""
     source = next(task.public.source for task in benchmark("core-mini").tasks() if task.id == task_id)
@@ -255,7 +287,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
 
 async def make_row(agent: LabAgent, folder: Path, runner: str, columns: Sequence[str]) -> Row:
     try:
-        version = agent.kind(AgentSetup()).versions()[agent.name]
+        version = agent.kind(AgentSetup()).versions()[agent.name].split()[-1]
     except InfrastructureError as error:
         return Row(agent.name, skipped=str(error))
     made = MatrixRow(agent, folder, runner=runner, columns=columns)

@@ -175,10 +175,18 @@ async def world(
     task_id: str = "task-1",
     values: dict[str, str] | None = None,
     web: bool = False,
+    earlier_recordings: tuple[Path, ...] = (),
     **options: Any,
 ) -> AsyncIterator[World]:
     events: list[GatewayEvent] = []
-    spec = GatewaySessionSpec(task_id=task_id, cap_usd=cap_usd, recording=recording, values=values or {}, web=web)
+    spec = GatewaySessionSpec(
+        task_id=task_id,
+        cap_usd=cap_usd,
+        recording=recording,
+        earlier_recordings=earlier_recordings,
+        values=values or {},
+        web=web,
+    )
     async with Gateway(backend, **options) as gateway, ClientSession() as http:
         url = await gateway.listen()
         async with gateway.session(spec, on_event=events.append) as session:

@@ -4,6 +4,7 @@ The environment shows the system and what the agent mounts, and its only connect
 needs anything else does not come to its end here.
 """
 
+import itertools
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -30,6 +31,9 @@ from waiting import PATIENCE
 NO_OPTIONS = AgentOptions()
 # Those whose programs CI installs: they cover the four dialects.
 IN_CI = ("codex", "gemini", "pi")
+# Counters of an environment's network that requests to the gateway do not increase. A look-up of a name is a datagram,
+# a connection to another host finds no route, and one to another port here is refused.
+_TRAFFIC = ("Ip.OutNoRoutes", "Udp.OutDatagrams", "Tcp.AttemptFails", "Ip6OutNoRoutes", "Udp6OutDatagrams")
 _PROCESSES = 'for f in /proc/[0-9]*/cmdline; do tr "\\0" " " <"$f" 2>/dev/null; echo; done'
 
 
@@ -80,6 +84,17 @@ class ProgramRun:
         done = await self.environment.exec(["sh", "-c", _PROCESSES])
         lines = map(str.strip, done.stdout.decode().splitlines())
         return sorted(line for line in lines if line and "/proc/" not in line)
+
+    async def other_traffic(self) -> dict[str, int]:
+        """What has been sent in the environment to anybody but the gateway, as the kernel counts it."""
+        done = await self.environment.exec(["cat", "/proc/net/snmp", "/proc/net/snmp6"])
+        lines = [line.split() for line in done.stdout.decode().splitlines()]
+        counts = {name: int(value) for name, value in (line for line in lines if len(line) == 2)}
+        for names, values in itertools.pairwise(lines):
+            if names[0] == values[0] and names[0].endswith(":"):
+                pairs = zip(names[1:], values[1:], strict=True)
+                counts |= {f"{names[0][:-1]}.{name}": int(value) for name, value in pairs}
+        return {name: counts[name] for name in _TRAFFIC if counts[name]}
 
 
 @asynccontextmanager

@@ -31,6 +31,8 @@ MIN_DISK_BYTES: Final = 5 * 10**9
 DOCKER_SOCKET: Final = "/var/run/docker.sock"
 _BUBBLEWRAP: Final = "bubblewrap"
 _DOCKER: Final = "docker"
+_ANTHROPIC_KEYS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_KEYS: Final = (*_ANTHROPIC_KEYS, "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 
 class CheckState(StrEnum):
@@ -222,17 +224,19 @@ def check_node() -> Check:
 
 
 def check_credentials() -> Check:
-    """A key or a login for a model."""
+    """Keys of model providers, or a login."""
     needed_for = "runs with a real model (scripts and replays need none)"
-    for variable in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
-        if os.environ.get(variable):
-            return Check(name="credentials", state=CheckState.OK, detail=f"{variable} is set", needed_for=needed_for)
+    found = [name for name in _KEYS if os.environ.get(name)]
     login = Path.home() / ".h2/claude-config/default/.credentials.json"
-    if login.is_file():
-        return Check(
-            name="credentials", state=CheckState.OK, detail=f"a login in {login.parent}", needed_for=needed_for
-        )
-    remedy = "set ANTHROPIC_API_KEY, or log in with `CLAUDE_CONFIG_DIR=~/.h2/claude-config/default claude`"
+    detail = f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} set" if found else ""
+    if login.is_file() and not {*found} & {*_ANTHROPIC_KEYS}:
+        detail = "; ".join(part for part in (detail, f"a login in {login.parent}") if part)
+    if detail:
+        return Check(name="credentials", state=CheckState.OK, detail=detail, needed_for=needed_for)
+    remedy = (
+        "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, "
+        "or log in with `CLAUDE_CONFIG_DIR=~/.h2/claude-config/default claude`"
+    )
     return Check(
         name="credentials", state=CheckState.MISSING, detail="no key and no login", needed_for=needed_for, remedy=remedy
     )

@@ -35,3 +35,10 @@ def test_an_error_that_it_recovers_from_is_none() -> None:
     assert (report.finished, report.error, report.final_text, report.steps) == (False, "429", "Hello.", 1)
     reader.handle_line(b'{"type":"result","exitCode":0}')
     assert (reader.report().finished, reader.report().error) == (True, "")
+
+
+def test_what_it_says_when_it_is_interrupted_is_no_success() -> None:
+    reader = CopilotReader(lambda _: None, "m")
+    reader.on_interrupt()
+    reader.handle_line(b'{"type":"result","exitCode":0}')
+    assert not reader.report().finished

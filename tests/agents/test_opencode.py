@@ -5,12 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lab_agents import LAB_AGENTS
 from proctor.agents.file_hiding import HIDING
 from proctor.agents.opencode import OpenCode, OpenCodeReader
 from proctor.core.agent import AgentRequest, AgentSetup
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.result import Tokens
+from proctor.gateway import ScriptBackend, parse_script
+from proctor.gateway.model_call import Role
+from program_lab import need_agent, program_run
 
 REQUEST = AgentRequest(task_id="t", instruction="x", logs="/tmp")
 
@@ -29,6 +33,24 @@ def test_the_native_program_is_mounted_and_a_launcher_without_one_is_refused(tmp
     native.unlink()
     with pytest.raises(InfrastructureError, match="no native OpenCode"):
         agent.find_program()
+
+
+@pytest.mark.parametrize("dialect", ["messages", "responses"])
+async def test_its_sub_agents_are_no_turns(dialect: str, tmp_path: Path) -> None:
+    need_agent(LAB_AGENTS["opencode"])
+    model = LAB_AGENTS["opencode"].models[dialect]
+    task = {"task": {"description": "look", "prompt": "Explore it.", "subagent_type": "general"}}
+    steps = {
+        "steps": [{"tools": [task]}, {"text": "Done."}],
+        "conversations": [{"prompt": "^Explore it", "steps": [{"text": "Nothing here."}]}],
+    }
+    backend = ScriptBackend(parse_script({"default": steps}))
+    async with program_run(OpenCode, backend, tmp_path) as run:
+        outcome = await run.work(model)
+        assert (outcome.cause, outcome.final_text) == (None, "Done."), (outcome.detail, run.events)
+        used = {one.conversation: (one.role, one.requests) for one in run.session.usage.conversations}
+        assert used == {"main": (Role.MAIN, 2), "subagent-1": (Role.SUBAGENT, 1)}
+        assert run.session.usage.turns == 2
 
 
 def test_it_must_be_told_its_model() -> None:

@@ -84,6 +84,7 @@ async def test_it_works_with_nothing_but_the_gateway_and_every_token_is_counted(
             wanted = used if agent.claims_reasoning else msgspec.structs.replace(used, reasoning=0)
             assert msgspec.structs.replace(claimed, reasoning=wanted.reasoning) == wanted
         assert await run.processes() == before
+        assert await run.other_traffic() == {}
     assert {one.dialect.name for one in load_recording(recording).exchanges} == {dialect}
     if model != agent.model:
         return
@@ -91,6 +92,22 @@ async def test_it_works_with_nothing_but_the_gateway_and_every_token_is_counted(
         again = await run.work(model)
         assert again.cause is None, (again.detail, run.session.divergence)
         assert run.session.usage.tokens == used
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("agent", WITH_TOOLS)
+async def test_what_an_earlier_attempt_has_paid_for_is_not_paid_again(agent: LabAgent, tmp_path: Path) -> None:
+    first, *rest = work_steps(agent)
+    recording = tmp_path / "cassette.jsonl"
+    async with program_run(agent.kind, script(first, {"error": 500}), tmp_path / "1", recording=recording) as run:
+        assert (await run.work(agent.model)).cause is not None
+        assert run.session.usage.turns == 1
+    again = program_run(agent.kind, script(first, *rest), tmp_path / "2", earlier_recordings=(recording,))
+    async with again as run:
+        outcome = await run.work(agent.model)
+        assert outcome.cause is None, (outcome.detail, run.events)
+        assert await run.files() == {"out.txt": "made\n"}
+        assert run.session.usage.tokens == Tokens(**SECOND)
 
 
 @pytest.mark.usefixtures("installed")

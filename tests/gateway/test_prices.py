@@ -130,6 +130,7 @@ def test_models_of_other_providers_are_priced_under_one_name_too(name: str, cano
     [
         *("gpt-6.1-sol", "gpt-5.5", "gpt-5-codex", "gpt-5.4-nano", "gemini-3.8-flash", "gemini-2.5-pro"),
         *("gemini-3.1-pro-preview-customtools", "qwen3-coder-plus", "kimi-k3", "claude-sonnet-4.5", "claude-haiku-4.5"),
+        *("claude-opus-5-5", "claude-opus-4-7", "gpt-4o", "gpt-5.4", "deepseek-v4-pro", "kimi-k2.6", "glm-5.1"),
     ],
 )
 def test_the_models_that_other_agents_default_to_have_prices(model: str) -> None:

@@ -397,6 +397,23 @@ async def test_a_malformed_event_passes_and_the_rest_is_metered(name: str) -> No
         assert [event.malformed for event in here.events_of(ExchangeFinished)] == [1]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b"", b"{}", b'["x"]', b'{"choices": 3}', b"\xff\xfe{"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_document_that_is_no_message_is_relayed_and_counts_as_a_failed_response(
+    name: str, body: bytes, stream: bool
+) -> None:
+    async def respond(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=body, headers={"content-type": "application/json"})
+
+    async with provider() as lab, world(upstream(lab, auth=ProviderAuth.BEARER)) as here:
+        lab.responses = [respond]
+        assert await send(here, name, stream=stream) == (200, body)
+        assert [event.cut for event in here.events_of(ExchangeFinished)] == ["it was no message of a model"]
+        assert (here.session.usage.cut, here.session.meter.whole_turns) == (1, 0)
+        assert here.session.usage.models[0].estimated_requests == 1, "it may have been charged for"
+
+
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_provider_that_says_nothing_is_given_up_in_time(name: str) -> None:
     """Tries that take long are not repeated as often as those that fail at once."""

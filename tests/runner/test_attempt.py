@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from toy_benchmark import Toy
 
 from observations import config
 from proctor.agents.nop import Nop
+from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause
@@ -90,10 +92,12 @@ def make_attempt(
     provider: LocalProvider,
     agent: Agent,
     progress: Callable[[str], None] = lambda _: None,
+    *,
+    grace_seconds: float = 20,
     **changes: Any,
 ) -> AttemptRunner:
     (task,) = toy.tasks()
-    machine = MachineResources(toy, provider, {task.id: task}, GradeOptions(), grace_seconds=20)
+    machine = MachineResources(toy, provider, {task.id: task}, GradeOptions(), grace_seconds=grace_seconds)
     resources = RunResources(machine, config(**changes), lambda _: agent, ScratchPool(folder / "scratch"))
     callbacks = AttemptCallbacks(progress, model_responded=lambda _: None, stop_run=lambda *_: None)
     return AttemptRunner(resources, AttemptSpec(Trial(task_id=task.id, number=1), 1, folder / "logs"), callbacks)
@@ -154,3 +158,47 @@ def test_an_agent_that_gives_up_at_a_malformed_response_has_not_failed_itself(
     )
     failure = _exchange_failure(last, gave_up=gave_up)
     assert (failure and failure[0]) == cause
+
+
+class Asking(Nop):
+    """An agent that asks its model for ever."""
+
+    ends_by_gateway = True
+
+    async def solve(
+        self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
+    ) -> AgentOutcome:
+        on_progress("asking")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            write_outcome(request, not_started_outcome(Cause.INTERRUPTED, "it was stopped from outside"))
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("status", "cut", "cause"),
+    [
+        (200, "the stream ended too early", Cause.PROVIDER_ERROR),
+        (None, None, Cause.PROVIDER_ERROR),
+        (529, None, Cause.PROVIDER_ERROR),
+        (429, None, Cause.RATE_LIMITED),
+        (400, None, Cause.AGENT_CRASHED),
+    ],
+)
+async def test_an_agent_that_asks_for_ever_is_ended_once_its_requests_have_failed_in_a_row(
+    status: int | None, cut: str | None, cause: Cause, tmp_path: Path, provider: LocalProvider
+) -> None:
+    failed = ExchangeFinished(conversation="main", role=Role.MAIN, model="m", status=status, seconds=1.0, cut=cut)
+    answered = msgspec.structs.replace(failed, status=200, cut=None)
+
+    def on_progress(message: str) -> None:
+        if message == "asking":
+            for event in (failed, failed, failed, answered, failed, failed, failed):
+                attempt._on_session_event(event)
+            assert not attempt._model_closed.is_set()
+            attempt._on_session_event(failed)
+
+    attempt = make_attempt(Toy(1), tmp_path, provider, Asking(), on_progress, grace_seconds=0.01)
+    made = await attempt.run()
+    assert made.record.cause is cause, made.record.detail

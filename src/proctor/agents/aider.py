@@ -19,10 +19,10 @@ REMEDY: Final = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
 # Nothing switches off its configuration files, among them the `.env` of the task's repository, which outweighs all
 # variables. It leaves its caches in the workspace, and reports nothing that a program could read.
 _LAUNCHER: Final = r"""
-import json, os, webbrowser
+import contextlib, io, json, os, subprocess, types, webbrowser
 task = sys.stdin.buffer.read().decode("utf-8", "replace")
 import aider.main
-from aider import models, repomap
+from aider import linter, models, repomap
 from aider.coders.base_coder import Coder
 from aider.exceptions import ExInfo, LiteLLMExceptions
 
@@ -61,12 +61,32 @@ def report_tokens(self, messages, completion=None):
     return count_tokens(self, messages, completion)
 Coder.calculate_and_show_tokens_and_cost = report_tokens
 
+# It has files in sets: their order would differ from run to run, and no recording would fit.
+read_files = Coder.get_abs_fnames_content
+Coder.get_abs_fnames_content = lambda self: iter(sorted(read_files(self)))
+
 apply_edits = Coder.apply_updates
 def report_edits(self):
-    edited = apply_edits(self)
-    emit(proctor="edits", files=sorted(map(str, edited or ())))
+    edited = sorted(apply_edits(self) or (), key=str)
+    emit(proctor="edits", files=list(map(str, edited)))
     return edited
 Coder.apply_updates = report_edits
+
+# Another interpreter would not find its linter, but modules of that name in the repository.
+def run_linter(words, **named):
+    if words[1:3] != ["-m", "flake8"]:
+        return subprocess.run(words, **named)
+    from flake8.main.cli import main as flake8
+    printed, before = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), os.getcwd()
+    os.chdir(named["cwd"])
+    try:
+        with contextlib.redirect_stdout(printed):
+            flake8([*words[3:], "--jobs=1"])
+    finally:
+        os.chdir(before)
+    printed.flush()
+    return types.SimpleNamespace(stdout=printed.buffer.getvalue().decode("utf-8", "replace"), stderr="")
+linter.subprocess = types.SimpleNamespace(**{**vars(subprocess), "run": run_linter})
 
 words = [*sys.argv[1:], "--chat-history-file", own + "/chat.md", "--input-history-file", own + "/input"]
 code = 1

@@ -1,12 +1,15 @@
 """The base of agents whose program is one native file, made by Bun from JavaScript, from an npm package."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from proctor.agents.file_hiding import FileHidingAgent
 from proctor.agents.program_agent import MountedProgram, package_version
 from proctor.core.agent import AgentRequest
 from proctor.core.programs import ProgramLocation
+
+# Otherwise Bun itself may load the `bunfig.toml` of the repository, which can name code to be run, and its `.env`.
+_NOTHING_OF_THE_REPOSITORY: Final = ("--config=/dev/null", "--env-file=/dev/null")
 
 
 class BunAgent(FileHidingAgent):
@@ -14,7 +17,7 @@ class BunAgent(FileHidingAgent):
 
     Attributes:
         preload_variable: in which Bun is told to load modules first. A program that was made with options of its own
-            ignores the usual one, and the other takes one module only.
+            ignores the usual one, and the other takes one module only; such programs load nothing else by themselves.
         native_patterns: where npm puts the program of each platform, seen from a folder above the launcher.
     """
 
@@ -38,7 +41,10 @@ class BunAgent(FileHidingAgent):
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """What is hidden; Bun loads the modules, which take these variables away from what the program starts."""
         paths = self.module_paths(self.find_program())
-        words = [f"--preload={path}" for path in paths] if self.preload_variable == "BUN_OPTIONS" else paths
+        if self.preload_variable == "BUN_OPTIONS":
+            words = [*_NOTHING_OF_THE_REPOSITORY, *(f"--preload={path}" for path in paths)]
+        else:
+            words = paths
         return {
             **super().variables(request, url),
             self.preload_variable: " ".join(words),

@@ -49,6 +49,8 @@ class Cline(BunAgent):
     folders = {"CLINE_DIR": "cline", "CLINE_SANDBOX_DATA_DIR": "cline/data"}  # noqa: RUF012 - a constant of the class
     own_folder = "CLINE_DIR"
     prompt_option = "--"
+    # It looks for these hosts even where its telemetry is off.
+    blocked_hosts = ("cline.bot",)
     # Interrupted, it exits with 0.
     grace_seconds = 0.0
     # It looks for files of instructions by reading them.

@@ -29,7 +29,8 @@ class Codex(ProgramAgent):
     title = "Codex"
     remedy = REMEDY
     dialects = ("responses",)
-    efforts = EFFORTS
+    # The last is the program's own: it thinks as with `xhigh`, and hands work to sub-agents.
+    efforts = (*EFFORTS, "ultra")
     scripted_model = "gpt-5.5"
     foreign_variables = ("CODEX_*", "OPENAI_*")
     reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})

@@ -25,6 +25,7 @@ class JsonLinesReader(ProgramReader, Generic[E]):
     def __init__(self, on_progress: ProgressCallback, model: str) -> None:
         super().__init__(on_progress, model)
         self._finished = False
+        self._finished_in_time: bool | None = None
         self._error = ""
         self._text = ""
         self._steps = 0
@@ -43,13 +44,18 @@ class JsonLinesReader(ProgramReader, Generic[E]):
             return
         self.handle_event(event)
 
+    def on_interrupt(self) -> None:
+        """Some programs say that they have finished when they are interrupted: that is not heard."""
+        self._finished_in_time = self._finished
+
     def report(self) -> ProgramReport:
         """What the program has reported; without counts of tokens, where it has none."""
         usage: tuple[ModelUsage, ...] = ()
         if self._tokens is not None:
             usage = (ModelUsage(model=self._model, requests=self._requests, tokens=self._tokens, cost_usd=None),)
+        finished = self._finished if self._finished_in_time is None else self._finished_in_time
         return ProgramReport(
-            finished=self._finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
+            finished=finished, error=self._error, final_text=self._text, steps=self._steps, usage=usage
         )
 
     def _add_tokens(self, tokens: Tokens) -> None:

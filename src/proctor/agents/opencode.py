@@ -25,6 +25,12 @@ _PROVIDERS: Final = {
     "gemini": ("google", "/v1beta"),
 }
 
+# It would install its library for plugins there, from npm's registry, unless it finds it installed. No plugin is run.
+_INSTALLED: Final = {
+    "config/opencode/node_modules/.keep": "",
+    "config/opencode/package-lock.json": json.dumps({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}),
+}
+
 
 class OpenCode(BunAgent):
     """OpenCode. Turns are limited by the gateway. After an error whose text has
@@ -88,7 +94,7 @@ class OpenCode(BunAgent):
             config["permission"] = {"*": "deny", **dict.fromkeys(options.allowed_tools, "allow")}
         if options.system_prompt is not None:
             config["agent"] = {_AGENT: {"prompt": options.system_prompt}}
-        files = {"config/opencode/opencode.json": json.dumps(config)}
+        files = {"config/opencode/opencode.json": json.dumps(config), **_INSTALLED}
         if options.append_system_prompt is not None:
             files["config/opencode/AGENTS.md"] = options.append_system_prompt
         return files

@@ -139,6 +139,9 @@ class ExchangeTracker(SendObserver):
         body = self._body.finish() if self._body is not None else b""
         is_message = cut is None if self._body is None else self._body.is_message
         usages = () if self._paid else self._used(cut, is_whole=cut is None and is_message)
+        # What a proxy on the way, or a broken server, sends with 200 is recorded as it is and counts as broken off.
+        is_garbage = cut is None and not is_message and self._status == HTTPStatus.OK
+        failure = "it was no message of a model" if is_garbage else cut
         outcome = ExchangeOutcome(
             conversation=self._conversation,
             role=self._role,
@@ -147,12 +150,12 @@ class ExchangeTracker(SendObserver):
             status=self._status if self._provider_status is None else self._provider_status,
             usages=usages,
             cost_usd=self._session.meter.cost(usages),
-            cut=cut is not None,
+            cut=failure is not None,
             errors=self._errors,
             malformed=0 if self._stream is None else self._stream.events.malformed,
         )
         self._session.record(lambda recorder: self._write(recorder, outcome, cut, body))
-        self._session.finish_exchange(outcome, time.perf_counter() - self._started, cut)
+        self._session.finish_exchange(outcome, time.perf_counter() - self._started, failure)
         if self._event_buffer is not None:
             self._event_buffer.close()
 

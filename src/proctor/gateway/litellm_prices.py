@@ -148,6 +148,9 @@ def _rates(
     rates = {name: round(value * _MILLION, 9) for name, value in found.items() if value is not None}
     if "input" not in rates or "output" not in rates:
         return None
+    if rates["input"]:
+        # Zero says that writing costs nothing beside the input; the tokens themselves are paid for.
+        rates = {name: rate for name, rate in rates.items() if rate or not name.startswith("cache_write")}
     for name, other in (("cache_read", "input"), ("cache_write_5m", "input"), ("cache_write_1h", "cache_write_5m")):
         proportion = usual[name] / usual[other] if usual is not None and usual[other] else 1.0
         rates.setdefault(name, round(rates[other] * proportion, 9))

@@ -54,6 +54,8 @@ from proctor.workspaces import InvalidSubmission
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 _HTTP_OK: Final = 200
+# The gateway has tried each of these requests several times: a program that still asks would go on for hours.
+_MAX_FAILED_REQUESTS: Final = 4
 _SERVER_ERROR: Final = 500
 _STATUS_CAUSES: Final = {
     401: Cause.BAD_LOGIN,
@@ -137,6 +139,7 @@ class AttemptRunner:
         self._responses = 0
         self._provider_error: GatewayFailure | None = None
         self._last_exchange: ExchangeFinished | None = None
+        self._failed_requests = 0
         self._ends_by_gateway = False
         self._fatal = False
 
@@ -278,8 +281,13 @@ class AttemptRunner:
                     self._last_exchange = event
                 if event.status == _HTTP_OK and event.cut is None:
                     self._responses += 1
+                    self._failed_requests = 0
                     if not self._fatal:
                         self._provider_error = None  # whatever it was, the agent recovered
+                elif self._ends_by_gateway and event.role is Role.MAIN:
+                    self._failed_requests += 1
+                    if self._failed_requests >= _MAX_FAILED_REQUESTS:
+                        self._model_closed.set()
                 self._callbacks.model_responded(event)
             case BudgetLimitHit():
                 self._model_closed.set()
@@ -323,7 +331,8 @@ class AttemptRunner:
             return self._provider_error.cause, self._provider_error.message
         if outcome is None:
             return Cause.AGENT_CRASHED, "it left no outcome"
-        if self._ends_by_gateway and outcome.cause in {None, Cause.AGENT_CRASHED}:
+        ended_by_us = self._failed_requests >= _MAX_FAILED_REQUESTS and outcome.cause is Cause.INTERRUPTED
+        if self._ends_by_gateway and (ended_by_us or outcome.cause in {None, Cause.AGENT_CRASHED}):
             failure = _exchange_failure(self._last_exchange, gave_up=outcome.cause is not None)
             return failure or (outcome.cause, outcome.detail)
         return outcome.cause, outcome.detail
@@ -404,7 +413,7 @@ def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[
             f"the last response was malformed: {plural(last.malformed, 'event')} of it not JSON",
         )
     if last.status == _HTTP_OK or last.status is None:
-        return Cause.PROVIDER_ERROR, f"the last response broke off: {last.cut or 'there was none'}"
+        return Cause.PROVIDER_ERROR, f"the last response cannot be used: {last.cut or 'there was none'}"
     cause = _STATUS_CAUSES.get(last.status)
     if cause is None:
         cause = Cause.PROVIDER_ERROR if last.status >= _SERVER_ERROR else Cause.AGENT_CRASHED

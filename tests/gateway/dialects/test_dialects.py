@@ -28,6 +28,7 @@ from proctor.gateway.backend import Backend
 from proctor.gateway.dialects import DIALECTS, route
 from proctor.gateway.dialects.base import ScriptedMessage, ScriptedTool
 from proctor.gateway.meter import UsageAccumulator
+from proctor.gateway.model_call import ConversationNames, Role
 from proctor.gateway.recorder import EventBuffer
 from proctor.gateway.recording import ExpandedExchange, RecordedExchange, RecordedRequest, RecordedResponse
 from proctor.gateway.redact import Redactor
@@ -263,6 +264,16 @@ async def _post(base: str, name: str) -> tuple[int, bytes]:
 
     async with ClientSession() as http, http.post(base + request_path(name), json=request_body(name)) as response:
         return response.status, await response.read()
+
+
+@each_dialect
+def test_sub_agents_of_opencode_are_conversations_of_their_own_and_its_titles_side_calls(name: str) -> None:
+    names = ConversationNames()
+    of_opencode = {"user-agent": "opencode/1.18", "x-session-id": "a"}
+    main, title = parsed(name, headers=of_opencode, offered=("bash",)), parsed(name, headers=of_opencode)
+    child = parsed(name, headers={**of_opencode, "x-session-id": "b", "x-parent-session-id": "a"}, offered=("bash",))
+    assert [call.role for call in (main, title, child)] == [Role.MAIN, Role.SIDE, Role.SUBAGENT]
+    assert [names.name(call) for call in (main, child, main)] == ["main", "subagent-1", "main"]
 
 
 @each_dialect

@@ -14,7 +14,11 @@ _WORKS_WITH_TOOLS: Final = re.compile(
     r"^(?:opencode|GeminiCLI|QwenCode|codex|copilot|GitHubCopilot|factory-cli|droid|kimi(?:cli)?|cline|pi)\b",
     re.IGNORECASE,
 )
+CLAUDE_CODE_SESSION: Final = "x-claude-code-session-id"
+_CLAUDE_CODE_SUBAGENT: Final = "x-claude-code-agent-id"
 _SESSION_HEADERS: Final = ("session-id", "x-session-id", "x-session-affinity")
+# OpenCode's sub-agents have sessions of their own, and name the one that has started them.
+_PARENT_HEADER: Final = "x-parent-session-id"
 
 
 class ClientInfo(msgspec.Struct, frozen=True):
@@ -37,9 +41,14 @@ _CODEX: Final = msgspec.json.Decoder(_CodexMetadata)
 
 def client_info(headers: Mapping[str, str], tools: Iterable[str]) -> ClientInfo:
     """What the headers of a request, and whether it has tools, say of it."""
+    claude, spawned = (headers.get(name, "")[:MAX_ID_LENGTH] for name in (CLAUDE_CODE_SESSION, _CLAUDE_CODE_SUBAGENT))
+    if claude or spawned:
+        return ClientInfo(claude, spawned, Role.SUBAGENT if spawned else Role.MAIN)
     session = next((headers[name] for name in _SESSION_HEADERS if headers.get(name)), "")[:MAX_ID_LENGTH]
     if (codex := _codex_info(headers, session)) is not None:
         return codex
+    if session and (parent := headers.get(_PARENT_HEADER)):
+        return ClientInfo(parent[:MAX_ID_LENGTH], session, Role.SUBAGENT)
     side = not tuple(tools) and _WORKS_WITH_TOOLS.match(headers.get("user-agent", "")) is not None
     return ClientInfo(session, "", Role.SIDE if side else Role.MAIN)
 

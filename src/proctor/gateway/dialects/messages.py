@@ -17,17 +17,17 @@ from proctor.gateway.dialects.base import (
     TextPath,
     unique,
 )
+from proctor.gateway.dialects.clients import CLAUDE_CODE_SESSION, client_info
 from proctor.gateway.dialects.messages_events import events_from_message, message_from_events
 from proctor.gateway.dialects.messages_usage import UsageReports, WireUsage
 from proctor.gateway.meter import UsageAccumulator
-from proctor.gateway.model_call import MAX_ID_LENGTH, ModelCall, Role, decode_request, text_or_none
+from proctor.gateway.model_call import ModelCall, Role, decode_request, text_or_none
 from proctor.gateway.remote_content import FROM_URL, PlainBlock, messages_fetch_content
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 from proctor.gateway.server_tools import messages_server_tools
 from proctor.gateway.sse import SseEvent, encode_named_event
 
 _PATH: Final = "/messages"
-_SESSION_HEADER: Final = "x-claude-code-session-id"
 _CLAUDE_CODE: Final = re.compile(r"claude-(?:cli|code)/", re.IGNORECASE)
 _CACHE_MARK: Final = b'"cache_control"'
 # How long such a mark is, at most.
@@ -124,9 +124,8 @@ class MessagesDialect(Dialect):
         if decoded is None:
             return None
         read = decoded.read
-        client = headers.get(_SESSION_HEADER, "")[:MAX_ID_LENGTH]
-        subagent = headers.get("x-claude-code-agent-id", "")[:MAX_ID_LENGTH]
         tools = read.tools or []
+        client = client_info(headers, (tool.name for tool in tools if tool.name))
         server_tools = messages_server_tools((tool.type for tool in tools), read.mcp_servers)
         if not decoded.is_plain and messages_fetch_content(read.messages):
             server_tools.append(FROM_URL)
@@ -134,9 +133,9 @@ class MessagesDialect(Dialect):
             dialect=self,
             path=route.path,
             agent=agent,
-            client_session_id=client,
-            subagent_id=subagent,
-            role=Role.SUBAGENT if subagent else Role.MAIN,
+            client_session_id=client.session_id,
+            subagent_id=client.subagent_id,
+            role=client.role,
             model=read.model,
             stream=bool(read.stream),
             body=decoded.body,
@@ -147,8 +146,9 @@ class MessagesDialect(Dialect):
         )
         if _is_compaction(call):
             return msgspec.structs.replace(call, role=Role.COMPACTION)
-        # Only Claude Code's side calls are recognised by their tools; other programs may work without any.
-        if client and not subagent and _WORKING_TOOLS.isdisjoint(call.tools):
+        # Only Claude Code's side calls are recognised by their tools; other programs have tools of other names.
+        is_main_of_claude_code = headers.get(CLAUDE_CODE_SESSION) and not client.subagent_id
+        if is_main_of_claude_code and _WORKING_TOOLS.isdisjoint(call.tools):
             return msgspec.structs.replace(call, role=Role.SIDE)
         return call
 
@@ -282,7 +282,7 @@ class MessagesDialect(Dialect):
 
     def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
         """Claude Code minds `x-should-retry` and reports the provider's status; other programs do not."""
-        is_claude_code = _SESSION_HEADER in headers or _CLAUDE_CODE.match(headers.get("user-agent", "")) is not None
+        is_claude_code = CLAUDE_CODE_SESSION in headers or _CLAUDE_CODE.match(headers.get("user-agent", "")) is not None
         return status if is_claude_code else super().final_error_status(status, headers)
 
 
