@@ -181,9 +181,9 @@ def _explain(history: Any, options: Any, given: dict[str, Any]) -> int:
                 commit=change.commit,
                 day=change.day,
                 subject=change.subject,
-                stage=result.stage if result else Stage.TASK,
-                code=result.code if result else "candidate",
-                reason=result.reason if result else "not tried yet",
+                stage=result.stage if result else Stage.SETUP,
+                code=result.code if result else "untried",
+                reason=result.reason if result else "a candidate that was not tried yet",
                 task_id=result.task_id if result else None,
             )
         )

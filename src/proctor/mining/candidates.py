@@ -82,7 +82,7 @@ def _by_split(
         return PassedOver(code="no-tests", reason="changes no tests")
     if not tests:
         return PassedOver(code="no-tests", reason="only removes tests")
-    language = settings.setup.language or split.language
+    language = settings.setup.language or split.language or ("other" if settings.test.command else None)
     if language is None:
         return PassedOver(code="language", reason="changes source of no language that is known")
     runnable = [path for path in tests if LANGUAGE_OF_SUFFIX.get(PurePosixPath(path.path).suffix) == language]

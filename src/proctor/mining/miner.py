@@ -23,6 +23,7 @@ from proctor.mining.journal import STATE_FOLDER, MineRequest, MiningJournal, set
 from proctor.mining.report import REPORT_FILE, MinedCommit, MiningReport
 from proctor.mining.settings import MineOptions, MineSettings
 from proctor.mining.task_maker import CandidateResult, TaskMaker
+from proctor.workspaces.git import GitFailed
 
 _RETRIES: Final = 3
 _TRIED_FOR_SETUP: Final = 3
@@ -70,7 +71,11 @@ def list_candidates(
     for change in history.changes(wanted):
         if options.commits and not change.commit.startswith(options.commits):
             continue
-        paths = history.changed_paths(change) if change.parent else ()
+        try:
+            paths = history.changed_paths(change) if change.parent else ()
+        except GitFailed as error:
+            others.append((change, PassedOver(code="unreadable", reason=f"git cannot read it: {error.what}")))
+            continue
         judged = judge_change(change, paths, options, settings)
         if isinstance(judged, Candidate):
             candidates.append(judged)
@@ -145,15 +150,20 @@ def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
         if any(one.name != STATE_FOLDER for one in session.out.iterdir()):
             raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
     else:
-        same = msgspec.structs.replace(known, head="", done=False)
-        if same != request:
+        limit, known_limit = request.options.limit, known.options.limit
+        more = known_limit is not None and (limit is None or limit > known_limit)
+        options = request.options if more else known.options
+        if msgspec.structs.replace(known, head="", done=False, options=options) != request or (
+            more and msgspec.structs.replace(known.options, limit=limit) != request.options
+        ):
             raise UsageError(
                 "a suite was mined there with other options, or from another repository",
                 where=session.out,
                 fix="give the same ones again, or another --out",
             )
-        if known.done and not session.update:
-            raise UsageError("this suite is complete", where=session.out, fix="--update adds what is new since")
+        if known.done and not session.update and not more:
+            fix = "--update adds what is new since, a higher --limit what is older"
+            raise UsageError("this suite is complete", where=session.out, fix=fix)
         if known.done and known.head and not session.history.is_ancestor(known.head):
             raise UsageError(
                 "the history was rewritten since this suite was mined", where=session.out, fix="mine it anew elsewhere"
