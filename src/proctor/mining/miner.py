@@ -81,6 +81,13 @@ def list_candidates(
             candidates.append(judged)
         else:
             others.append((change, judged))
+    seen = [change.commit for change in (*(one.change for one in candidates), *(change for change, _ in others))]
+    for wanted_commit in options.commits:
+        if not any(commit.startswith(wanted_commit) for commit in seen):
+            raise UsageError(
+                f"there is no commit {wanted_commit} on the main line in this range",
+                fix="merge commits stand for what they merge; --branch names another line",
+            )
     return candidates, others
 
 
@@ -112,9 +119,10 @@ async def mine(session: MineSession) -> MiningReport:
         RetryableError: a package index cannot be reached.
     """
     session.out = session.out.absolute()
-    session.out.mkdir(parents=True, exist_ok=True)
     journal = MiningJournal(session.out)
-    (session.out / STATE_FOLDER).mkdir(exist_ok=True)
+    if session.out.exists() and journal.request() is None and not _is_free(session.out):
+        raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+    (session.out / STATE_FOLDER).mkdir(parents=True, exist_ok=True)
     with file_lock(session.out / STATE_FOLDER / "lock", what=f"the suite {session.out}", wait_seconds=0):
         request = _open_request(session, journal)
         session.results = journal.results()
@@ -137,6 +145,11 @@ async def mine(session: MineSession) -> MiningReport:
     return report
 
 
+def _is_free(folder: Path) -> bool:
+    """Whether nothing is in a folder but what an earlier session of mining may have begun with."""
+    return folder.is_dir() and all(one.name == STATE_FOLDER for one in folder.iterdir())
+
+
 def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
     request = MineRequest(
         repository=session.repository,
@@ -146,10 +159,7 @@ def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
         settings=settings_digest(session.settings),
     )
     known = journal.request()
-    if known is None:
-        if any(one.name != STATE_FOLDER for one in session.out.iterdir()):
-            raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
-    else:
+    if known is not None:
         limit, known_limit = request.options.limit, known.options.limit
         more = known_limit is not None and (limit is None or limit > known_limit)
         options = request.options if more else known.options

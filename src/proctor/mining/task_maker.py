@@ -43,6 +43,7 @@ from proctor.mining.truth import NoTruth, Truth, draft_benchmark, find_truth
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.git import GitFailed
 
+LOGS_FOLDER: Final = "logs"  # beside the drafts: what the tests of dropped candidates printed
 _MAX_REASON: Final = 600
 
 
@@ -59,7 +60,7 @@ class Measures(Record):
 
 
 class CandidateResult(Record):
-    """What became of a candidate."""
+    """What became of a candidate; `log` is where it says more about one that was dropped."""
 
     commit: str
     stage: Stage
@@ -69,6 +70,7 @@ class CandidateResult(Record):
     language: str = ""
     flags: tuple[str, ...] = ()
     environment: str = ""
+    log: str = ""
     measures: Measures = Measures()
     schema_version: Literal["proctor.mined_candidate@1"] = "proctor.mined_candidate@1"
 
@@ -142,8 +144,20 @@ class TaskMaker:
             )
         measures = msgspec.structs.replace(attempt.measures, seconds=round(time.monotonic() - started, 1))
         if result.stage is not Stage.TASK:
+            log = await asyncio.to_thread(self._keep_logs, folder, attempt.log)
+            result = msgspec.structs.replace(result, log=str(log) if log is not None else "")
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return msgspec.structs.replace(result, measures=measures, environment=attempt.environment)
+
+    def _keep_logs(self, draft: Path, log: Path | None) -> Path | None:
+        """What the tests of a dropped candidate printed, moved to where it stays; else what its set-up printed."""
+        kept = self._scratch.parent / LOGS_FOLDER / draft.name
+        shutil.rmtree(kept, ignore_errors=True)
+        for number, file in enumerate(sorted((draft / "artifacts").rglob("logs/*.txt"))):
+            kept.mkdir(parents=True, exist_ok=True)
+            target = kept / file.name
+            file.rename(target if not target.exists() else target.with_name(f"{number}-{file.name}"))
+        return kept if kept.is_dir() else log
 
 
 def _why_dropped(error: Exception) -> tuple[Stage, str, str]:
@@ -164,7 +178,7 @@ def _why_dropped(error: Exception) -> tuple[Stage, str, str]:
         case InvalidData():
             return Stage.COMMIT, "tree", error.sentence
         case InfrastructureError():
-            return Stage.SETUP, "install", _with_hint(error.sentence, "\n".join((error.what, *error.details)))
+            return Stage.SETUP, "install", _with_hint(error.what, "\n".join((error.what, *error.details)))
         case ProctorError():
             return Stage.TESTS, "tests-do-not-run", error.sentence
     return Stage.TESTS, "tests-do-not-run", str(error)
@@ -184,6 +198,7 @@ class _Attempt:
         self.candidate = candidate
         self.measures = Measures()
         self.environment = ""
+        self.log: Path | None = None
 
     async def run(self, folder: Path) -> CandidateResult:
         maker, candidate = self.maker, self.candidate
@@ -233,6 +248,7 @@ class _Attempt:
             installed = installed_environment(
                 folder / path, maker.provider.name, in_image=maker.provider.uses_images, image=None
             )
+            self.log = installed.log
             await installed.build(maker.provider, draft.after, task_id=draft.task_id)
             return installed.deps
 
@@ -244,6 +260,7 @@ class _Attempt:
         return msgspec.structs.replace(tests, hidden_path="hidden", protected=protected_patterns(candidate))
 
     async def _install(self, benchmark: SuiteBenchmark, task: Task) -> None:
+        self.log = benchmark.install_log(task)
         seconds = await benchmark.install(task, self.maker.provider)
         self._measure(install_seconds=self.measures.install_seconds + seconds)
 

@@ -55,7 +55,12 @@ def plan_tests(language: str, project: Project, settings: MineSettings) -> Tests
     """
     own = settings.test.command or settings.test.format is not None
     tests = own_tests(project, settings) if own else _language(language).plan_tests(project, settings)
-    return msgspec.structs.replace(tests, services=settings.test.services)
+    return msgspec.structs.replace(
+        tests,
+        setup=settings.test.build or tests.setup,
+        services=settings.test.services,
+        timeout_seconds=settings.test.timeout_seconds,
+    )
 
 
 def _language(name: str) -> Language:

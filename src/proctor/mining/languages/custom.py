@@ -1,7 +1,5 @@
 """What a repository's own settings say about set-up and tests, in place of what a language would do."""
 
-import msgspec
-
 from proctor.benchmarks.suites.format import SuiteEnvironmentFile, TestsEval
 from proctor.grading import REPORTER_FORMATS, TestFormat
 from proctor.mining.languages.base import EnvironmentPlan, Project, SetupFailed
@@ -41,7 +39,7 @@ def own_tests(project: Project, settings: MineSettings) -> TestsEval:
         raise SetupFailed(f"[test] format {form!r} needs a command", code="settings")
     else:
         given = TestsEval(format=form, command=(*_expanded(test.command, project), *test.options))
-    return msgspec.structs.replace(given, setup=test.build, timeout_seconds=test.timeout_seconds)
+    return given
 
 
 def _expanded(words: tuple[str, ...], project: Project) -> tuple[str, ...]:

@@ -72,12 +72,7 @@ class GoLanguage(Language):
             targets = ("./...",) if settings.test.scope == "all" else tuple(sorted(touched))
             commands[module] = ("go", "test", "-json", "-count=1", *settings.test.options, *targets)
         command = commands["."] if list(commands) == ["."] else ("sh", "-c", _script(commands))
-        return TestsEval(
-            format="go-test-json",
-            command=command,
-            setup=settings.test.build,
-            timeout_seconds=settings.test.timeout_seconds,
-        )
+        return TestsEval(format="go-test-json", command=command)
 
 
 def _is_manifest(path: PurePosixPath) -> bool:

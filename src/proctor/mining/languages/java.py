@@ -114,9 +114,7 @@ class JavaLanguage(Language):
                 else tuple(word for name in classes for word in ("--tests", f"*{name}"))
             )
             command = ("sh", "-c", _GRADLE_TEST, "sh", "{report}", *filters)
-        return TestsEval(
-            format="junit", command=command, setup=settings.test.build, timeout_seconds=settings.test.timeout_seconds
-        )
+        return TestsEval(format="junit", command=command)
 
 
 def _is_maven(project: Project) -> bool:

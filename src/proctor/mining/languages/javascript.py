@@ -105,8 +105,7 @@ class JavaScriptLanguage(Language):
         return TestsEval(
             format=form,  # type: ignore[arg-type]
             command=(*command, *settings.test.options, *(() if settings.test.scope == "all" else files)),
-            setup=settings.test.build or _build(project, script),
-            timeout_seconds=settings.test.timeout_seconds,
+            setup=_build(project, script),
         )
 
 

@@ -128,7 +128,6 @@ class PythonLanguage(Language):
             config_path=config.name if config else None,
             autoload=True,
             options=(*options, *settings.test.options),
-            timeout_seconds=settings.test.timeout_seconds,
         )
 
 

@@ -100,8 +100,6 @@ class RustLanguage(Language):
                 "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER": "/deps/bin/run-test",
                 "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER": "/deps/bin/run-test",
             },
-            setup=settings.test.build,
-            timeout_seconds=settings.test.timeout_seconds,
         )
 
 
