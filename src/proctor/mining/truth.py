@@ -120,14 +120,14 @@ async def find_truth(
         need_network = {test for test in failing if online.tests.get(test) is TestStatus.PASSED} if online else set()
         _require_results(after[0], need_network)
         before = [await run(pristine, "before.1")]
-        _require_failing(label_tests(before, after, need_network=need_network))
+        _require_failing(label_tests(before, after, need_network=need_network), after[0])
         for number in range(2, runs + 1):
             after.append(await run(solved, f"after.{number}"))
             before.append(await run(pristine, f"before.{number}"))
         faketime = await asyncio.to_thread(find_faketime)
         other_date = await run(solved, "after.other_date", faketime=faketime) if faketime is not None else None
         labels = label_tests(before, after, other_date, need_network=need_network)
-        _require_failing(labels)
+        _require_failing(labels, after[0])
         loading = await _loaded_only_after(job, instance, before[0], labels, folder / "base")
     finally:
         for tree in (pristine, solved):
@@ -163,7 +163,7 @@ def _last_lines(run: TestRun) -> str:
     return f": {' / '.join(lines[-_REASON_LINES:])[-300:]}" if lines else ""
 
 
-def _require_failing(labels: Labels) -> None:
+def _require_failing(labels: Labels, after: TestRun) -> None:
     if labels.fail_to_pass:
         return
     flaky = [test.id for test in labels.excluded if "flips" in test.reason]
@@ -175,7 +175,9 @@ def _require_failing(labels: Labels) -> None:
     dated = [test.id for test in labels.excluded if test.reason == DEPENDS_ON_DATE]
     if dated:
         raise NoTruth("clock", f"the only tests that it fixes depend on the date: {', '.join(dated[:3])}")
-    raise NoTruth("no-fail-to-pass", "no test fails before it and passes after it")
+    skipped = sum(status is TestStatus.SKIPPED for status in after.tests.values())
+    more = f"; of {len(after.tests)} tests {skipped} are skipped here" if skipped else ""
+    raise NoTruth("no-fail-to-pass", f"no test fails before it and passes after it{more}")
 
 
 async def _loaded_only_after(

@@ -83,7 +83,25 @@ _RESOLVE: Final = """
 resolve() {
   date=$1; shift
   uv pip compile --quiet --no-header --no-annotate --python "$PYTHON" --exclude-newer "$date" "$@" \\
-    > /tmp/pins.txt && echo "$date" > /deps/date.txt
+    > /tmp/pins.txt 2> /tmp/errors.txt && echo "$date" > /deps/date.txt && return
+  cat /tmp/errors.txt >&2
+  return 1
+}
+# Packages that were uploaded anew later have no version of that time: a later one is taken of these alone.
+resolve_reuploaded() {
+  date=$1; shift
+  later=
+  for _ in 1 2 3 4 5 6; do
+    resolve "$date" $later "$@" && return
+    sed -n 's/.*hint: `\\([A-Za-z0-9._-]*\\)` was filtered by `exclude-newer`.*/\\1/p' /tmp/errors.txt > /tmp/names.txt
+    more=
+    for name in $(sort -u /tmp/names.txt); do
+      case "$later " in *" $name="*) ;; *) more="$more --exclude-newer-package $name=@LATER@" ;; esac
+    done
+    [ -n "$more" ] || return 1
+    later="$later$more"
+  done
+  return 1
 }
 """
 
@@ -220,6 +238,7 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
     dates = dict.fromkeys((month_start(project.date), project.date))
     attempts = [f"resolve {date} {level}" for level in dict.fromkeys(levels) for date in dates]
+    attempts += [f"resolve_reuploaded {project.date} {level}" for level in dict.fromkeys(levels)]
     attempts.append(f"resolve {_RESOLVED_LATER} {base} {_LEAST}")
     name = _project_name(project)
     drop = f" | grep -ivE '^{re.escape(name)}(==| @|\\[)'" if name else ""
@@ -227,7 +246,7 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         (
             "cp -r /environment/files/. . 2>/dev/null || true",
             *_version_exports(project),
-            _RESOLVE.strip(),
+            _RESOLVE.strip().replace("@LATER@", _RESOLVED_LATER),
             " \\\n  || ".join(attempts),
             f"(grep -vE '^(-e |--|#|\\.|file:)' /tmp/pins.txt{drop} || true) | sort > /deps/requirements.txt",
         )
