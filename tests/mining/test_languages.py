@@ -63,6 +63,23 @@ def test_python_tests_are_run_by_the_reporter_with_the_projects_configuration(tm
     assert tests.paths == (".", "src")
 
 
+async def test_extension_modules_that_are_compiled_from_other_sources_are_another_environment(tmp_path: Path) -> None:
+    async def resolved(_: EnvironmentPlan) -> Path:
+        (tmp_path / "date.txt").write_text("2024-05-01\n")
+        (tmp_path / "requirements.txt").write_text("")
+        return tmp_path
+
+    setup = "setup(ext_modules=[Extension('fast', ['fast.c'])])"
+    plans = [
+        await plan_environment(
+            "python", project(tmp_path, {"setup.py": text, "fast.c": code}), MineSettings(), resolved
+        )
+        for text, code in ((setup, "1"), (setup, "2"), ("setup()", "1"), ("setup()", "2"))
+    ]
+    assert plans[0].files != plans[1].files
+    assert plans[2] == plans[3]
+
+
 async def never(plan: EnvironmentPlan) -> Path:
     raise AssertionError(plan)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from proctor.benchmarks.suites.format import SuiteEnvironmentFile, TestsEval
 from proctor.mining.languages.base import EnvironmentPlan, InstallFolder, Language, Project, SetupFailed, month_start
-from proctor.mining.languages.node_packages import install_commands, lock_of, manifests, read_package
+from proctor.mining.languages.node_packages import add_package, install_commands, lock_of, manifests, read_package
 from proctor.mining.settings import MineSettings
 
 _TEST_FILE: Final = re.compile(r"\.[cm]?[jt]sx?$")
@@ -61,11 +61,7 @@ class JavaScriptLanguage(Language):
             "npm rebuild --ignore-scripts=false >/dev/null 2>&1 || true",
         ]
         if _runner(project) == "jest":
-            # Beside the others and not among them: npm would want to know where each of those comes from.
-            script += [
-                f"npm install --prefix /tmp/reporter --no-audit --no-fund {_JEST_JUNIT}",
-                "cp -an /tmp/reporter/node_modules/. node_modules/",
-            ]
+            script += add_package(_JEST_JUNIT)
         script.append("cp -a node_modules /deps/node_modules")
         return EnvironmentPlan(
             file=SuiteEnvironmentFile(
@@ -126,9 +122,8 @@ def _loads_built_file(project: Project) -> bool:
     if entry is None or (path := str(PurePosixPath(entry))) in project.paths or f"{path}.js" in project.paths:
         return False
     folders = {PurePosixPath(test).parts[0] for test in project.tests}
-    loads = re.compile(
-        rf"['\"](?:\.\.?/)+{re.escape(PurePosixPath(path).parts[0])}\b|['\"]{re.escape(str(package.get('name')))}['\"]"
-    )
+    # By the package's own name, tests mean its source as often: test programs are told so in their settings.
+    loads = re.compile(rf"['\"](?:\.\.?/)+{re.escape(PurePosixPath(path).parts[0])}\b")
     files = [one for one in project.paths if PurePosixPath(one).parts[0] in folders and _TEST_FILE.search(one)]
     return any(loads.search(project.text(one)) for one in files[:_MOST_READ])
 

@@ -78,6 +78,17 @@ def install_commands(project: Project) -> list[str]:
     return [*commands, "test -d node_modules || mkdir node_modules", _LINK_WORKSPACES.strip()]
 
 
+def add_package(name: str) -> list[str]:
+    """Shell commands that add a package to those that are installed.
+
+    It is installed elsewhere and copied: npm would want to know where each of the others comes from.
+    """
+    return [
+        f"npm install --prefix /tmp/added --no-audit --no-fund --ignore-scripts {name}",
+        "cp -an /tmp/added/node_modules/. node_modules/",
+    ]
+
+
 def _has_workspaces(project: Project) -> bool:
     return "pnpm-workspace.yaml" in project.paths or bool(read_package(project).get("workspaces"))
 
@@ -95,7 +106,8 @@ def _pnpm(project: Project) -> list[str]:
     options = "--frozen-lockfile --ignore-scripts --config.node-linker=hoisted --config.confirmModulesPurge=false"
     tries = [f"npx --yes pnpm@{version} install {options}" for version in versions]
     exports = "export npm_config_manage_package_manager_versions=false npm_config_package_manager_strict=false"
-    return [exports, " || ".join(tries)]
+    # The scripts of such a project start it by its name.
+    return [exports, " || ".join(tries), *add_package(f"pnpm@{by_lock}")]
 
 
 def _yarn(project: Project) -> list[str]:

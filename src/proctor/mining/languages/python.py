@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import hashlib
 import re
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -53,6 +54,10 @@ _PLUGINS: Final = {
 _REQUIREMENT: Final = re.compile(r"\s*[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?[\w.,<>=! *]*)?")
 _XDIST: Final = re.compile(r"(?:^|[\s\"'=])(?:-n|--numprocesses)\b", re.MULTILINE)
 _SCM: Final = re.compile(r"setuptools[-_]scm|hatch-vcs|versioneer|pbr|poetry-dynamic-versioning|versioningit|flit_scm")
+_COMPILES: Final = re.compile(
+    r"ext_modules|\bExtension\(|cython|cffi_modules|maturin|setuptools[-_]rust|mesonpy|scikit[-_]build", re.IGNORECASE
+)
+_COMPILED: Final = (".pyx", ".pxd", ".c", ".cc", ".cpp", ".h", ".hpp", ".rs", ".f90")
 # What a project's installation leaves in its tree, and its tests need: version files, extension modules, metadata.
 _INSTALL: Final = r"""
 cp -r /environment/files/. . 2>/dev/null || true
@@ -289,8 +294,21 @@ def _environment(project: Project, settings: MineSettings, version: str, date: s
         files={
             "requirements.txt": pins,
             **{f"files/{path}": data for path, data in project.manifests(_PACKAGING).items()},
+            **_compiled_sources(project),
         },
     )
+
+
+def _compiled_sources(project: Project) -> dict[str, bytes]:
+    """A file that identifies the sources of extension modules: what is compiled from others is another environment."""
+    if not _COMPILES.search("\n".join(project.text(name) for name in _PACKAGING)):
+        return {}
+    digest = hashlib.sha256()
+    for path in project.paths:
+        data = project.read(path) if path.endswith(_COMPILED) else None
+        if data is not None:
+            digest.update(b"%s\0%d\0%s" % (path.encode("utf-8", "surrogateescape"), len(data), data))
+    return {"compiled-sources.txt": f"{digest.hexdigest()}\n".encode()}
 
 
 def _image(settings: MineSettings, version: str) -> str:
