@@ -34,6 +34,8 @@ _COMMANDS: Final = {
     "tap": (("tap", "--reporter=tap"), "tap"),
 }
 _MOST_READ: Final = 500
+# Vite writes there, and it cannot be written to while tests run.
+_WRITTEN: Final = "for name in .vite-temp .vite .cache; do ln -sfn /tmp /deps/node_modules/$name; done"
 _JEST_JUNIT: Final = "jest-junit@16.0.0"
 _BUILDS: Final = re.compile(
     r"\b(?:npm run|pnpm|yarn|pnpm run|yarn run) (build|compile|prepare|transpile)\b|\b(tsc)\b(?! --noEmit)"
@@ -62,7 +64,7 @@ class JavaScriptLanguage(Language):
         ]
         if _runner(project) == "jest":
             script += add_package(_JEST_JUNIT)
-        script.append("cp -a node_modules /deps/node_modules")
+        script += ["cp -a node_modules /deps/node_modules", _WRITTEN]
         return EnvironmentPlan(
             file=SuiteEnvironmentFile(
                 schema_version="proctor.suite_environment@1",

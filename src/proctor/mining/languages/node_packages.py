@@ -10,8 +10,8 @@ from proctor.mining.languages.base import Project, SetupFailed, month_start
 LOCKS: Final = ("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock")
 _CONFIGURATION: Final = (".npmrc", "pnpm-workspace.yaml", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs")
 _NPM_OPTIONS: Final = "--no-audit --no-fund --legacy-peer-deps --ignore-scripts"
-# Which pnpm wrote a lock file of this version.
-_PNPM_OF_LOCK: Final = {"5": "7", "6": "8", "9": "9"}
+# Which pnpm reads a lock file of this version; the newest of them needs a newer Node than many machines have.
+_PNPM_OF_LOCK: Final = {"5": ("7",), "6": ("8",), "9": ("10", "9")}
 _YARN_1: Final = "1.22.22"
 _YARN_NEWEST: Final = "4.9.2"
 _WORKSPACE_DEPTH: Final = 4
@@ -100,14 +100,14 @@ def _manager_version(project: Project, name: str) -> str | None:
 
 def _pnpm(project: Project) -> list[str]:
     found = re.search(r"^lockfileVersion:\s*['\"]?(\d+)", project.text("pnpm-lock.yaml"), re.MULTILINE)
-    by_lock = _PNPM_OF_LOCK.get(found[1] if found else "", "9")
-    versions = dict.fromkeys(filter(None, (_manager_version(project, "pnpm"), by_lock)))
+    by_lock = _PNPM_OF_LOCK.get(found[1] if found else "9", ("10",))
+    versions = dict.fromkeys(filter(None, (_manager_version(project, "pnpm"), *by_lock)))
     # One folder of packages without links between them: it is shown beside the workspace, not in it.
     options = "--frozen-lockfile --ignore-scripts --config.node-linker=hoisted --config.confirmModulesPurge=false"
     tries = [f"npx --yes pnpm@{version} install {options}" for version in versions]
     exports = "export npm_config_manage_package_manager_versions=false npm_config_package_manager_strict=false"
     # The scripts of such a project start it by its name.
-    return [exports, " || ".join(tries), *add_package(f"pnpm@{by_lock}")]
+    return [exports, " || ".join(tries), *add_package(f"pnpm@{by_lock[-1]}")]
 
 
 def _yarn(project: Project) -> list[str]:
