@@ -135,7 +135,7 @@ def command(**given: Any) -> int:
     if options.since and options.until and options.since > options.until:
         raise UsageError("--since is after --until", fix="give an earlier day")
     if given["setup_agent"] is not None:
-        from proctor.agents import agent_class  # noqa: PLC0415 - seldom needed
+        from proctor.agents import agent_class
 
         agent_class(given["setup_agent"])
     with open_history(given["repository"], branch=options.branch, name=given["name"]) as history:
