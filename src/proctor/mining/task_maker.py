@@ -262,7 +262,8 @@ class _Attempt:
     async def _install(self, benchmark: SuiteBenchmark, task: Task) -> None:
         self.log = benchmark.install_log(task)
         seconds = await benchmark.install(task, self.maker.provider)
-        self._measure(install_seconds=self.measures.install_seconds + seconds)
+        size = 0 if self.log is None else await asyncio.to_thread(disk_bytes, self.log.parent)
+        self._measure(install_seconds=self.measures.install_seconds + seconds, environment_bytes=size)
 
     async def _written_issue(self, draft: TaskDraft, truth: Truth) -> str:
         maker, change = self.maker, self.candidate.change
