@@ -92,12 +92,12 @@ resolve() {
   cat /tmp/errors.txt >&2
   return 1
 }
-# Packages that were uploaded anew later have no version of that time: a later one is taken of these alone.
+# Packages that were uploaded anew later have no version of that time, as the last attempt has said: a later one is
+# taken of these alone.
 resolve_reuploaded() {
   date=$1; shift
   later=
-  for _ in 1 2 3 4 5 6; do
-    resolve "$date" $later "$@" && return
+  for _ in 1 2 3 4 5; do
     sed -n 's/.*hint: `\\([A-Za-z0-9._-]*\\)` was filtered by `exclude-newer`.*/\\1/p' /tmp/errors.txt > /tmp/names.txt
     more=
     for name in $(sort -u /tmp/names.txt); do
@@ -105,6 +105,7 @@ resolve_reuploaded() {
     done
     [ -n "$more" ] || return 1
     later="$later$more"
+    resolve "$date" $later "$@" && return
   done
   return 1
 }
@@ -242,8 +243,10 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     if "poetry.lock" in manifests and not own:
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
     dates = dict.fromkeys((month_start(project.date), project.date))
-    attempts = [f"resolve {date} {level}" for level in dict.fromkeys(levels) for date in dates]
-    attempts += [f"resolve_reuploaded {project.date} {level}" for level in dict.fromkeys(levels)]
+    attempts = []
+    for level in dict.fromkeys(levels):
+        attempts += [f"resolve {date} {level}" for date in dates]
+        attempts.append(f"resolve_reuploaded {project.date} {level}")
     attempts.append(f"resolve {_RESOLVED_LATER} {base} {_LEAST}")
     name = _project_name(project)
     drop = f" | grep -ivE '^{re.escape(name)}(==| @|\\[)'" if name else ""
