@@ -85,7 +85,11 @@ async def never(plan: EnvironmentPlan) -> Path:
 
 
 PACKAGES = {
-    "vitest": ({"test": "vitest"}, "junit", "vitest run --reporter=junit --outputFile={report} test/a.test.ts"),
+    "vitest": (
+        {"test": "vitest"},
+        "junit",
+        "vitest run --reporter=default --reporter=junit --outputFile.junit={report}",
+    ),
     "mocha": ({"test": "mocha -r ts-node/register"}, "junit", "mocha --reporter xunit --reporter-option"),
     "ava": ({"test": "xo && ava"}, "tap", "ava --tap test/a.test.ts"),
     "node": (

@@ -16,7 +16,7 @@ _HELPERS: Final = re.compile(
 )
 # Programs that run tests, the first that a project has; each with its own way to report.
 _COMMANDS: Final = {
-    "vitest": (("vitest", "run", "--reporter=junit", "--outputFile={report}"), "junit"),
+    "vitest": (("vitest", "run", "--reporter=default", "--reporter=junit", "--outputFile.junit={report}"), "junit"),
     "jest": (
         (
             "env",
