@@ -13,7 +13,7 @@ from proctor.core.user_files import parse_toml, read_user_file
 SETTINGS_FILE: Final = "proctor-mine.toml"
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A table of the file: a key that we do not know is a mistake."""
 
 
