@@ -48,9 +48,10 @@ $(VENV)/.claude: $(VENV)/.installed
 demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
 
-# The picture in the README, from the demo's own output.
+# The picture in the README, from the demo's own output; and that of mining, from a repository made for it.
 picture: $(VENV)/.claude
 	$(BIN)/python demo/picture.py
+	PYTHONPATH=tests:demo $(BIN)/python demo/mining_picture.py
 
 # The pictures of the viewer, of reports, of terminals and of the site in docs/, from runs made for them. Needs Chromium
 # and tmux.

@@ -22,7 +22,7 @@ timeout_seconds = 60
 """
 BUGGY = "def add(a, b):\n    return a - b\n"
 FIXED = "def add(a, b):\n    return a + b\n"
-LICENCE = "Permission is hereby granted, free of charge, to any person obtaining a copy of this software\n"
+LICENCE = "Permission is hereby granted, free of charge, to any person obtaining\na copy of this software\n"
 
 
 def module_of_tests(*cases: str, imports: str = "add") -> str:

@@ -4,6 +4,7 @@ import sys
 import venv
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interpreters import interpreters
@@ -362,6 +363,36 @@ async def test_pytest_reads_the_configuration_of_the_plan_and_not_of_the_workspa
     plan = TestPlan(format=TestFormat.PYTEST, python=sys.executable, config=config)
     run = await run_tests(environment_of(tmp_path / "work", files), plan)
     assert statuses(run) == {"tests/check_it.py::test_it": "passed"}
+
+
+async def test_tests_may_run_a_pytest_of_their_own_without_a_configuration(tmp_path: Path) -> None:
+    outer = (
+        "import pytest\n"
+        "def test_outer(tmp_path):\n"
+        "    (tmp_path / 'test_inner.py').write_text('def test_a(): pass')\n"
+        "    assert pytest.main([str(tmp_path), '--rootdir', str(tmp_path)]) == 0\n"
+    )
+    files = {"tests/test_it.py": outer}
+    plan = TestPlan(format=TestFormat.PYTEST, python=sys.executable)
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
+    assert statuses(run) == {"tests/test_it.py::test_outer": "passed"}
+
+
+@pytest.mark.parametrize("form", [TestFormat.PYTEST, TestFormat.EXIT_CODE])
+async def test_services_are_started_in_the_workspace_before_the_tests(tmp_path: Path, form: TestFormat) -> None:
+    files = {"tests/test_it.py": "import os\ndef test_it(): assert os.path.exists('started')\n", "here": ""}
+    plan = TestPlan(
+        format=form,
+        python=sys.executable,
+        command=("test", "-e", "started"),
+        services=("test -e here && touch started",),
+    )
+    run = await run_tests(environment_of(tmp_path / "work", files), plan)
+    assert set(statuses(run).values()) == {"passed"}
+    broken = msgspec.structs.replace(plan, services=("echo no database; exit 3",))
+    run = await run_tests(environment_of(tmp_path / "other", files), broken)
+    assert "passed" not in run.tests.values()
+    assert b"no database" in run.log
 
 
 async def test_pytest_stops_at_no_failure_whatever_the_configuration_says(tmp_path: Path) -> None:

@@ -47,6 +47,13 @@ def test_a_test_that_fails_under_another_date_decides_nothing() -> None:
     assert reasons([before], [after], later) == {"a": "depends on the date"}
 
 
+def test_a_test_that_passes_with_the_network_alone_decides_nothing_and_is_named() -> None:
+    before, after = run(a=FAILED, b=FAILED), run(a=FAILED, b=FAILED, c=PASSED)
+    labels = label_tests([before], [after], need_network={"a"})
+    assert labels.fail_to_pass == ("c",)
+    assert {test.id: test.reason for test in labels.excluded} == {"a": "needs the network"}
+
+
 def test_what_changes_without_being_fixed_is_named() -> None:
     before, after = run(a=SKIPPED, b=PASSED), run(a=PASSED, b=SKIPPED, c=SKIPPED)
     assert reasons([before], [after]) == {

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from proctor.benchmarks.python_envs import Interpreter
@@ -62,12 +63,33 @@ def test_python_tests_are_run_by_the_reporter_with_the_projects_configuration(tm
     assert tests.paths == (".", "src")
 
 
+async def test_extension_modules_that_are_compiled_from_other_sources_are_another_environment(tmp_path: Path) -> None:
+    async def resolved(_: EnvironmentPlan) -> Path:
+        (tmp_path / "date.txt").write_text("2024-05-01\n")
+        (tmp_path / "requirements.txt").write_text("")
+        return tmp_path
+
+    setup = "setup(ext_modules=[Extension('fast', ['fast.c'])])"
+    plans = [
+        await plan_environment(
+            "python", project(tmp_path, {"setup.py": text, "fast.c": code}), MineSettings(), resolved
+        )
+        for text, code in ((setup, "1"), (setup, "2"), ("setup()", "1"), ("setup()", "2"))
+    ]
+    assert plans[0].files != plans[1].files
+    assert plans[2] == plans[3]
+
+
 async def never(plan: EnvironmentPlan) -> Path:
     raise AssertionError(plan)
 
 
 PACKAGES = {
-    "vitest": ({"test": "vitest"}, "junit", "vitest run --reporter=junit --outputFile={report} test/a.test.ts"),
+    "vitest": (
+        {"test": "vitest"},
+        "junit",
+        "vitest run --reporter=default --reporter=junit --outputFile.junit={report}",
+    ),
     "mocha": ({"test": "mocha -r ts-node/register"}, "junit", "mocha --reporter xunit --reporter-option"),
     "ava": ({"test": "xo && ava"}, "tap", "ava --tap test/a.test.ts"),
     "node": (
@@ -104,10 +126,80 @@ async def test_a_lock_file_decides_and_a_build_before_the_tests_is_run(tmp_path:
 def test_go_rust_and_java_run_what_the_change_touches(tmp_path: Path) -> None:
     made = project(tmp_path, {"go.mod": "module x\n"}, ("a_test.go", "pkg/b/b_test.go", "pkg/b/testdata/x"))
     assert plan_tests("go", made, MineSettings()).command[-2:] == (".", "./pkg/b")
-    made = project(tmp_path, {"Cargo.toml": ""}, ("tests/parse.rs", "tests/util/mod.rs"))
-    assert plan_tests("rust", made, MineSettings()).command[-4:] == ("--test", "parse", "--test", "util")
+    made = project(tmp_path, {"Cargo.toml": "", "tests/parse.rs": ""}, ("tests/parse.rs", "tests/parse/deep.rs"))
+    assert plan_tests("rust", made, MineSettings()).command[-2:] == ("--test", "parse")
     made = project(tmp_path, {"pom.xml": ""}, ("src/test/java/a/ParserTest.java", "src/test/java/a/Helper.java"))
     assert plan_tests("java", made, MineSettings()).command[-1] == "ParserTest"
+
+
+def test_the_packages_and_modules_of_a_workspace_are_named_by_their_manifests(tmp_path: Path) -> None:
+    manifest = '[package]\nname = "calc-core"\n[[test]]\nname = "all"\npath = "tests/all/main.rs"\n'
+    files = {"Cargo.toml": "[workspace]\nmembers = ['core']\n", "core/Cargo.toml": manifest, "core/src/lib.rs": ""}
+    made = project(tmp_path, files, ("core/tests/all/sums.rs", "core/tests/common/mod.rs", "core/src/tests.rs"))
+    command = plan_tests("rust", made, MineSettings()).command
+    assert command[-6:] == ("--package", "calc-core", "--test", "all", "--tests", "--lib")
+    made = project(tmp_path, {"go.mod": "", "api/go.mod": "", "api/v1/a.go": ""}, ("b_test.go", "api/v1/a_test.go"))
+    command = plan_tests("go", made, MineSettings()).command
+    assert "(cd . && go test -json -count=1 .)" in command[-1]
+    assert "(cd api && go test -json -count=1 ./v1)" in command[-1]
+
+
+LOCKS = {
+    "pnpm-lock.yaml": ("lockfileVersion: '6.0'\n", "", "pnpm@8 install"),
+    "yarn.lock": ("# yarn lockfile v1\n", "", "yarn@1.22.22 install"),
+    "yarn.lock ": ("__metadata:\n  version: 8\n", "yarn@4.1.0", "@yarnpkg/cli-dist@4.1.0 yarn install --immutable"),
+    "package-lock.json": ("{}", "", "npm ci"),
+}
+
+
+@pytest.mark.parametrize(("lock", "text", "manager", "command"), [(k.strip(), *v) for k, v in LOCKS.items()])
+async def test_the_lock_file_says_which_package_manager_installs(
+    tmp_path: Path, lock: str, text: str, manager: str, command: str
+) -> None:
+    package = {"scripts": {"test": "jest"}, "packageManager": manager, "workspaces": ["packages/*"]}
+    files = {"package.json": json.dumps(package), "packages/a/package.json": "{}", lock: text}
+    plan = await plan_environment("javascript", project(tmp_path, files), MineSettings(), never)
+    assert command in plan.file.install
+    assert {f"files/{name}" for name in files} == set(plan.files)
+
+
+def test_what_tests_load_and_the_repository_has_not_is_built_first(tmp_path: Path) -> None:
+    scripts = {"test": "npm run test-node", "test-node": "c8 mocha --require ./setup.js test/*.js", "build": "esbuild"}
+    package = {"name": "calc", "main": "./index.js", "scripts": scripts}
+    files = {"package.json": json.dumps(package), "test/a.js": "import * as calc from '../index.js';\n"}
+    tests = plan_tests("javascript", project(tmp_path, files, ("test/a.js",)), MineSettings())
+    assert tests.setup == (("npm", "run", "build"),)
+    assert tests.command[-3:] == ("--require", "./setup.js", "test/a.js")
+    tests = plan_tests("javascript", project(tmp_path, {**files, "index.js": ""}, ("test/a.js",)), MineSettings())
+    assert tests.setup == ()
+
+
+DOCKERFILE = """FROM python:3.9 AS base
+COPY requirements.txt requirements/*.txt /app/
+RUN --mount=type=cache,target=/root/.cache \\
+    pip install -r /app/requirements.txt
+COPY . /app
+RUN make
+"""
+
+
+async def test_containers_are_made_from_the_image_that_the_repository_describes(tmp_path: Path) -> None:
+    files = {"requirements.txt": "a\n", "requirements/ci.txt": "b\n", "calc.cbl": "", "Dockerfile": DOCKERFILE}
+    settings = MineSettings(test=TestSettings(command=("make", "check")))
+    plan = await plan_environment("other", project(tmp_path, files), settings, never, in_image=True)
+    assert set(plan.files) == {"image/Dockerfile", "image/requirements.txt", "image/requirements/ci.txt"}
+    built = plan.files["image/Dockerfile"].decode()
+    assert "pip install" in built
+    assert "--mount" not in built
+    assert "make" not in built
+    with pytest.raises(SetupFailed, match="--runner docker"):
+        await plan_environment("other", project(tmp_path, files), settings, never)
+    image = {"go.mod": "module x\n", ".devcontainer/devcontainer.json": '{\n// what\n"image": "go-dev:1",\n}'}
+    plan = await plan_environment("go", project(tmp_path, image), MineSettings(), never, in_image=True)
+    assert plan.file.image == "go-dev:1"
+    own = MineSettings(setup=SetupSettings(dockerfile="ci/Dockerfile"))
+    with pytest.raises(SetupFailed, match="there is no ci/Dockerfile"):
+        await plan_environment("go", project(tmp_path, image), own, never, in_image=True)
 
 
 def test_settings_come_before_what_a_language_would_do(tmp_path: Path) -> None:
@@ -116,7 +208,18 @@ def test_settings_come_before_what_a_language_would_do(tmp_path: Path) -> None:
         test=TestSettings(command=("make", "check", "T={tests}", "{tests}"), format="tap", services=("start-db",)),
     )
     tests = plan_tests("cobol", project(tmp_path, {}, ("t/a.cbl",)), settings)
-    assert tests.command == ("sh", "-c", 'start-db\nexec "$@"', "sh", "make", "check", "T={tests}", "t/a.cbl")
+    assert tests.command == ("make", "check", "T={tests}", "t/a.cbl")
+    assert tests.services == ("start-db",)
+
+
+def test_what_the_settings_say_of_tests_holds_for_every_test_program(tmp_path: Path) -> None:
+    said = {"build": (("make",),), "timeout_seconds": 7.0, "services": ("start-db",)}
+    made = project(tmp_path, {"go.mod": "module x\n", "a_test.go": "", "tests/test_a.py": ""}, ("a_test.go",))
+    python = msgspec.structs.replace(made, tests=("tests/test_a.py",))
+    own = {"command": ("make", "check"), "format": "exit-code"}
+    for language, one, more in (("go", made, {}), ("python", python, {}), ("other", made, own)):
+        tests = plan_tests(language, one, MineSettings(test=TestSettings(**said, **more)))  # type: ignore[arg-type]
+        assert (tests.setup, tests.timeout_seconds, tests.services) == tuple(said.values())
 
 
 def test_a_language_that_nobody_knows_says_what_to_put_into_the_settings(tmp_path: Path) -> None:

@@ -2,13 +2,18 @@
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+from datetime import UTC, datetime
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from cli_jobs import PATIENCE, commands
-from mining_world import FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from mining_world import BUGGY, FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
 from suite_world import proctor
 from waiting import until
 
@@ -189,6 +194,91 @@ def test_rows_of_swe_bench_hold_both_sides_of_the_change(mined: Path, tmp_path: 
     assert "+    return a + b" in row["patch"]
     assert "test_sums" in row["test_patch"]
     assert len(row["base_commit"]) == 40
+
+
+def test_a_higher_limit_adds_what_is_older(mined: Path, tmp_path: Path) -> None:
+    assert mine(tmp_path, mined / "calc", "--limit", "1").code == 0
+    assert len(instances(tmp_path)) == 1
+    done = mine(tmp_path, mined / "calc", "--limit", "5")
+    assert done.code == 0, done.stderr
+    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+    refused = mine(tmp_path, mined / "calc", "--limit", "5", "--min-lines", "3")
+    assert refused.code == 2
+    assert "with other options" in refused.stderr
+
+
+def test_tests_that_need_the_network_the_clock_or_a_service_are_found(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        connect = "__import__('socket').create_connection(('127.0.0.1', {}), 9).close()"
+        cases = {
+            "test_network": connect.format(server.server_port),
+            "test_date": f"self.assertEqual(__import__('datetime').date.today().year, {datetime.now(UTC).year})",
+            "test_service": connect.format(47123),
+        }
+        bodies = [
+            f"{name}(self):\n        {line}\n        self.assertEqual(add(2, 3), 5)" for name, line in cases.items()
+        ]
+        wait = f'until "$PYTHON" -c "{connect.format(47123)}"; do sleep 0.1; done'
+        service = f'"$PYTHON" -m http.server 47123 --bind 127.0.0.1 & {wait}'
+        repository = Repository(tmp_path / "calc")
+        settings = f"{SETTINGS}services = [{json.dumps(service)}]\n"
+        repository.commit("Start", {"calc.py": BUGGY, "tests/__init__.py": "", "proctor-mine.toml": settings})
+        repository.commit(
+            "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small.",
+            {"calc.py": FIXED, "tests/test_calc.py": module_of_tests(ZERO, SUMS, *bodies)},
+        )
+        done = mine(tmp_path, repository.folder)
+        server.shutdown()
+    assert done.code == 0, done.stderr
+    (task,) = instances(tmp_path).values()
+    prefix = "tests.test_calc.CalcTest."
+    assert {test["id"]: test["reason"] for test in task["provenance"]["excluded"]} == {  # type: ignore[index]
+        f"{prefix}test_network": "needs the network",
+        f"{prefix}test_date": "depends on the date",
+    }
+    assert task["eval"]["fail_to_pass"] == [f"{prefix}test_service", f"{prefix}test_sums"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nowhere",), "no repository there"),
+        (("empty",), "no commit yet"),
+        (("calc", "--commit", "abcdef0"), "there is no commit abcdef0"),
+        (("calc", "--since", "2026-03-02", "--until", "2026-03-01"), "--since is after --until"),
+        (("calc", "--setup-agent", "nobody"), "there is no agent 'nobody'"),
+        (("calc", "--out", "file"), "something else is there already"),
+        (("calc", "--out", "full"), "something else is there already"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_is_refused_with_a_sentence_and_nothing_is_written(
+    mined: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "calc").symlink_to(mined / "calc")
+    Repository(tmp_path / "empty")
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/other").touch()
+    done = proctor(tmp_path, "suite", "mine", *arguments)
+    assert done.code == 2
+    assert said in done.stderr
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["other"]
+    assert not list(tmp_path.glob("exams/*/suite.json"))
+
+
+def test_a_commit_that_git_cannot_read_is_passed_over(mined: Path, tmp_path: Path) -> None:
+    shutil.copytree(mined / "calc", tmp_path / "calc")
+    repository = tmp_path / "calc"
+    names = subprocess.run(
+        ["git", "rev-parse", "HEAD:calc.py"], cwd=repository, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    (repository / ".git/objects" / names[:2] / names[2:]).unlink()
+    done = proctor(tmp_path, "suite", "mine", repository, "--explain")
+    assert done.code == 0, done.stderr
+    assert "1 unreadable" in done.stdout
+    assert "2 untried" in done.stdout
 
 
 def test_settings_that_are_wrong_are_refused_with_the_place(mined: Path, tmp_path: Path) -> None:

@@ -46,11 +46,21 @@ def test_a_change_is_of_the_language_of_most_of_its_source_and_all_but_its_tests
     paths = [
         ChangedPath(path="a.go", status="M", added=3),
         ChangedPath(path="b.py", status="M", added=30),
-        ChangedPath(path="a_test.go", status="M", added=90),
+        ChangedPath(path="b_test.py", status="M", added=90),
         ChangedPath(path="CHANGES.md", status="M", added=1),
     ]
     split = split_change(paths)
     assert split.language == "python"
     assert [path.path for path in split.oracle] == ["CHANGES.md", "a.go", "b.py"]
-    assert [path.path for path in split.tests] == ["a_test.go"]
+    assert [path.path for path in split.tests] == ["b_test.py"]
     assert split.source_lines == 33
+
+
+def test_the_language_is_one_that_the_change_has_tests_in() -> None:
+    paths = (
+        ChangedPath(path="locale/de.js", status="M", added=900),
+        ChangedPath(path="calc.py", status="M", added=2),
+        ChangedPath(path="tests/test_calc.py", status="M", added=5),
+    )
+    assert split_change(paths).language == "python"
+    assert split_change(paths[:2]).language == "javascript"

@@ -132,6 +132,12 @@ def command(**given: Any) -> int:
         controls=given["controls"],
         write_issues=given["write_issues"],
     )
+    if options.since and options.until and options.since > options.until:
+        raise UsageError("--since is after --until", fix="give an earlier day")
+    if given["setup_agent"] is not None:
+        from proctor.agents import agent_class
+
+        agent_class(given["setup_agent"])
     with open_history(given["repository"], branch=options.branch, name=given["name"]) as history:
         if given["explain"]:
             return _explain(history, options, given)
@@ -181,9 +187,9 @@ def _explain(history: Any, options: Any, given: dict[str, Any]) -> int:
                 commit=change.commit,
                 day=change.day,
                 subject=change.subject,
-                stage=result.stage if result else Stage.TASK,
-                code=result.code if result else "candidate",
-                reason=result.reason if result else "not tried yet",
+                stage=result.stage if result else Stage.SETUP,
+                code=result.code if result else "untried",
+                reason=result.reason if result else "a candidate that was not tried yet",
                 task_id=result.task_id if result else None,
             )
         )
@@ -272,6 +278,8 @@ async def _mine(history: Any, options: Any, given: dict[str, Any]) -> int:
     click.echo(f"\n{out}: {plural(tasks, 'task')}{more}")
     if tasks:
         click.echo(f"next: proctor bench validate --suite {out}")
+    else:
+        click.echo("no change became a task; --explain lists every commit with the reason")
     return 0
 
 
@@ -314,7 +322,7 @@ async def _settings_by_agent(history: Any, options: Any, settings: Any, given: d
     with tempfile.TemporaryDirectory(prefix="proctor-setup-") as folder:
         failures = await setup_failures(history, provider, Path(folder) / "drafts", options, settings)
         if not failures:
-            log("the first candidates can be set up: no agent is asked")
+            log("no agent is asked: the first candidates can be set up, or there are none")
             return settings
         history.write_tree(history.head, Path(folder) / "tree")
         (Path(folder) / "tree" / SETTINGS_FILE).unlink(missing_ok=True)  # it did not do
@@ -370,7 +378,8 @@ class _Progress:
         self._tasks += result.task_id is not None
         if not self._quiet:
             self._heartbeat.logged()
-            what = result.task_id or f"{result.code}: {truncate_line(result.reason, 500)}"
+            log_place = f" (log: {result.log})" if result.log else ""
+            what = result.task_id or f"{result.code}: {truncate_line(result.reason, 500)}{log_place}"
             took = duration(result.measures.seconds)
             log(f"[{self._done} tried, {plural(self._tasks, 'task')}] {candidate.change.commit[:10]} {took}  {what}")
 

@@ -67,7 +67,8 @@ def _print_summary(summary: Any) -> None:
     if summary.instructions:
         rows.append(["without flags", str(summary.fair)])
         rows.append(["excluded tests", str(summary.excluded_tests)])
-        rows.append(["environments", str(summary.environments)])
+        size = f", {file_size(summary.environment_bytes)} installed" if summary.environment_bytes else ""
+        rows.append(["environments", f"{summary.environments}{size}"])
         rows.append(["lines of the oracle (median)", f"{summary.median_lines:g}"])
     rows.append(
         ["fail to pass, pass to pass (median)", f"{summary.median_fail_to_pass:g}, {summary.median_pass_to_pass:g}"]

@@ -23,7 +23,14 @@ from proctor.core.trees import LARGEST_FILE, FileEntry, read_entry
 from proctor.grading.inside.supervisor import PYTHON_FLAGS, PYTHONPATH_VARIABLE, WITHHELD_VARIABLES, WORKER_BOOT
 from proctor.grading.outcome import TestRun
 from proctor.grading.outcome_reader import read_outcome, read_worker_outcome
-from proctor.grading.plan import REPORTER_FORMATS, TestCommand, TestPlan, build_test_command, worker_program
+from proctor.grading.plan import (
+    REPORTER_FORMATS,
+    TestCommand,
+    TestPlan,
+    after_services,
+    build_test_command,
+    worker_program,
+)
 
 TOKEN_BYTES: Final = 32
 INLINE_READ_BYTES: Final = 100_000  # reading this little takes less time than starting a thread
@@ -56,7 +63,7 @@ async def run_tests_in_new_environment(
         token = secrets.token_bytes(TOKEN_BYTES)
         given = {**spec.variables, **plan.variables}
         command = OneShotCommand(
-            argv=(plan.python, *PYTHON_FLAGS, "-c", WORKER_BOOT),
+            argv=after_services(plan, (plan.python, *PYTHON_FLAGS, "-c", WORKER_BOOT), workdir=spec.workdir),
             inputs=(worker_program(plan, workdir=spec.workdir), token),
             variables={
                 **{name: value for name, value in given.items() if name not in WITHHELD_VARIABLES},

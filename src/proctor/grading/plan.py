@@ -3,6 +3,7 @@
 import marshal
 import re
 import secrets
+import shlex
 import tomllib
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -21,6 +22,7 @@ from proctor.core.record import Record
 
 REPORT_PLACEHOLDER: Final = "{report}"
 EXIT_NO_REPORT_DIRECTORY: Final = 125
+EXIT_NO_SERVICE: Final = 124
 
 
 class TestFormat(StrEnum):
@@ -64,6 +66,7 @@ class TestPlan(Record):
         config: what pytest reads in place of the workspace's own files; see `pytest_config`.
         plugins: pytest plugins to load; all that are installed when `autoload` is on.
         options: more arguments for pytest.
+        services: shell commands that start what the tests need, each in the workspace, and return.
     """
 
     __test__ = False
@@ -78,6 +81,7 @@ class TestPlan(Record):
     plugins: tuple[str, ...] = ()
     autoload: bool = False
     options: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
 
 
@@ -118,7 +122,7 @@ def build_test_command(plan: TestPlan, *, workdir: str) -> TestCommand:
     if plan.format in REPORTER_FORMATS:
         return TestCommand(
             format=plan.format,
-            argv=(plan.python, "-I", "-S", "-B", "-c", _SUPERVISOR_BOOT),
+            argv=after_services(plan, (plan.python, "-I", "-S", "-B", "-c", _SUPERVISOR_BOOT), workdir=workdir),
             stdin=_supervisor_program(plan, workdir, key),
             variables=dict(plan.variables),
             report_path=None,
@@ -127,12 +131,13 @@ def build_test_command(plan: TestPlan, *, workdir: str) -> TestCommand:
     if not plan.command:
         raise InvalidData(f"a test step of format {plan.format.value!r} needs a command", fix="name it in `command`")
     if not any(REPORT_PLACEHOLDER in word for word in plan.command):
-        return _external_command(plan, plan.command, None, key)
+        return _external_command(plan, after_services(plan, plan.command, workdir=workdir), None, key)
     directory = f"/tmp/proctor-{secrets.token_hex(16)}"  # noqa: S108 - inside the environment, and unguessable
     report = f"{directory}/report"
     command = tuple(word.replace(REPORT_PLACEHOLDER, report) for word in plan.command)
     make = f'mkdir -m 700 "$0" || exit {EXIT_NO_REPORT_DIRECTORY}; exec "$@"'
-    return _external_command(plan, ("sh", "-c", make, directory, *command), report, key)
+    argv = after_services(plan, ("sh", "-c", make, directory, *command), workdir=workdir)
+    return _external_command(plan, argv, report, key)
 
 
 def _external_command(plan: TestPlan, argv: tuple[str, ...], report: str | None, key: bytes) -> TestCommand:
@@ -141,6 +146,20 @@ def _external_command(plan: TestPlan, argv: tuple[str, ...], report: str | None,
     )
 
 
+def after_services(plan: TestPlan, argv: tuple[str, ...], *, workdir: str) -> tuple[str, ...]:
+    """A command that starts the plan's services first. They get no descriptor through which tests are reported."""
+    if not plan.services:
+        return argv
+    lines = [f"cd {shlex.quote(workdir)}"]
+    for service in plan.services:
+        starter = (plan.python, "-I", "-S", "-c", _SERVICE_BOOT) if plan.format in REPORTER_FORMATS else ("sh", "-c")
+        failed = f"{{ cat {_SERVICE_LOG} >&2; exit {EXIT_NO_SERVICE}; }}"
+        lines.append(f"{shlex.join((*starter, service))} </dev/null >{_SERVICE_LOG} 2>&1 || {failed}")
+    return ("sh", "-c", "\n".join((*lines, 'cd "$OLDPWD"', 'exec "$@"')), "sh", *argv)
+
+
+_SERVICE_BOOT: Final = "import os, sys; os.closerange(3, 4096); os.execv('/bin/sh', ['sh', '-c', sys.argv[1]])"
+_SERVICE_LOG: Final = "/tmp/proctor-services.log"  # noqa: S108 - inside the environment
 _SUPERVISOR_BOOT: Final = "import sys; exec(compile(sys.stdin.buffer.read(), '<proctor>', 'exec'))"
 
 

@@ -2,14 +2,13 @@
 
 import re
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import Final
 
 from proctor.core.record import Record
 from proctor.grading import is_protected
 from proctor.mining.history import ChangedPath, HistoryChange
 from proctor.mining.settings import MineOptions, MineSettings
-from proctor.mining.split import LANGUAGE_OF_SUFFIX, PathRole, SplitChange, SplitRules, split_change
+from proctor.mining.split import PathRole, SplitChange, SplitRules, language_of, split_change
 
 _BOTS: Final = re.compile(
     r"\[bot\]|dependabot|renovate|pre-commit-ci|github-actions|greenkeeper|snyk-bot|weblate", re.IGNORECASE
@@ -82,10 +81,10 @@ def _by_split(
         return PassedOver(code="no-tests", reason="changes no tests")
     if not tests:
         return PassedOver(code="no-tests", reason="only removes tests")
-    language = settings.setup.language or split.language
+    language = settings.setup.language or split.language or ("other" if settings.test.command else None)
     if language is None:
         return PassedOver(code="language", reason="changes source of no language that is known")
-    runnable = [path for path in tests if LANGUAGE_OF_SUFFIX.get(PurePosixPath(path.path).suffix) == language]
+    runnable = [path for path in tests if language_of(path.path) == language]
     if not runnable and not settings.test.command:
         return PassedOver(code="no-tests", reason=f"changes no test file in {language}")
     if split.source_files > options.max_files:

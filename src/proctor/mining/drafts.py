@@ -191,7 +191,8 @@ def find_licence(tree: Path) -> str | None:
     """The licence of a tree, by the text of its licence file; None when it is not recognised."""
     for file in sorted(tree.iterdir()):
         if re.match(r"(?i)^(?:licen[cs]e|copying|unlicense)", file.name) and file.is_file() and not file.is_symlink():
-            text = file.read_text(encoding="utf-8", errors="replace")[:20_000]
+            # Lines break where they like.
+            text = " ".join(file.read_text(encoding="utf-8", errors="replace")[:20_000].split())
             for name, pattern in _LICENCES.items():
                 if re.search(pattern, text, re.IGNORECASE):
                     return name

@@ -207,7 +207,10 @@ def open_history(where: str, *, branch: str | None = None, name: str | None = No
         UsageError: there is no repository, or no such branch.
         RetryableError: it cannot be fetched.
     """
-    url = canonical_url(where)
+    try:
+        url = canonical_url(where)
+    except InvalidData as error:
+        raise UsageError(error.what, where=where, fix="give a repository's folder or its URL") from error
     if is_remote(url):
         git_dir, default = update_mirror(url, cache=cache_root().absolute())
         address = public_url(url)
@@ -245,6 +248,8 @@ def _resolve(git_dir: Path, name: str, where: object) -> str:
         done = run_git(arguments, git_dir=git_dir, expected={0, 1, 128})
         if done.code == 0:
             return done.output.decode().strip()
+    if name == "HEAD":
+        raise UsageError("the repository has no commit yet, or its HEAD names none", where=where, fix="give --branch")
     raise UsageError(f"there is no branch or commit {name!r}", where=where, fix="name one with --branch")
 
 

@@ -1,7 +1,7 @@
 """From test runs before and after a change to labels: which tests decide, and which decide nothing, and why."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from proctor.benchmarks.suites.format import ExcludedTest
@@ -10,6 +10,8 @@ from proctor.core.verdict import TestStatus
 from proctor.grading import InconclusiveRun, TestRun
 
 _FAILING: Final = frozenset({TestStatus.FAILED, TestStatus.ERROR, TestStatus.MISSING})
+DEPENDS_ON_DATE: Final = "depends on the date"
+NEEDS_NETWORK: Final = "needs the network"
 # Ids made from what differs from run to run: addresses of objects, times, random numbers.
 _UNSTABLE: Final = re.compile(r"0x[0-9a-f]{6,}|\bat \d{6,}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|[0-9a-f]{8}-[0-9a-f]{4}-")
 
@@ -22,10 +24,17 @@ class Labels(Record):
     excluded: tuple[ExcludedTest, ...]
 
 
-def label_tests(before: Sequence[TestRun], after: Sequence[TestRun], other_date: TestRun | None = None) -> Labels:
+def label_tests(
+    before: Sequence[TestRun],
+    after: Sequence[TestRun],
+    other_date: TestRun | None = None,
+    *,
+    need_network: Collection[str] = (),
+) -> Labels:
     """Label every test by what really happened.
 
-    A test decides when it ended alike in all runs before and in all runs after, also under another date.
+    A test decides when it ended alike in all runs before and in all runs after, also under another date. Those of
+    `need_network` failed after the change, and passed with the network.
     """
     results_before, results_after = [_known(run) for run in before], [_known(run) for run in after]
     shifted = _known(other_date) if other_date is not None and other_date.complete else None
@@ -38,7 +47,9 @@ def label_tests(before: Sequence[TestRun], after: Sequence[TestRun], other_date:
             continue
         (first,), (last,) = was, became
         if shifted is not None and last is TestStatus.PASSED and shifted.get(test, TestStatus.MISSING) is not last:
-            excluded[_pattern(test, {shifted.get(test, TestStatus.MISSING)})] = "depends on the date"
+            excluded[_pattern(test, {shifted.get(test, TestStatus.MISSING)})] = DEPENDS_ON_DATE
+        elif test in need_network:
+            excluded[test] = NEEDS_NETWORK
         elif _UNSTABLE.search(test) and TestStatus.MISSING in {first, last}:
             excluded[_pattern(test, {TestStatus.MISSING})] = "its name differs from run to run"
         elif last is TestStatus.PASSED and first is TestStatus.PASSED:

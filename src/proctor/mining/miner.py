@@ -23,6 +23,7 @@ from proctor.mining.journal import STATE_FOLDER, MineRequest, MiningJournal, set
 from proctor.mining.report import REPORT_FILE, MinedCommit, MiningReport
 from proctor.mining.settings import MineOptions, MineSettings
 from proctor.mining.task_maker import CandidateResult, TaskMaker
+from proctor.workspaces.git import GitFailed
 
 _RETRIES: Final = 3
 _TRIED_FOR_SETUP: Final = 3
@@ -70,12 +71,23 @@ def list_candidates(
     for change in history.changes(wanted):
         if options.commits and not change.commit.startswith(options.commits):
             continue
-        paths = history.changed_paths(change) if change.parent else ()
+        try:
+            paths = history.changed_paths(change) if change.parent else ()
+        except GitFailed as error:
+            others.append((change, PassedOver(code="unreadable", reason=f"git cannot read it: {error.what}")))
+            continue
         judged = judge_change(change, paths, options, settings)
         if isinstance(judged, Candidate):
             candidates.append(judged)
         else:
             others.append((change, judged))
+    seen = [change.commit for change in (*(one.change for one in candidates), *(change for change, _ in others))]
+    for wanted_commit in options.commits:
+        if not any(commit.startswith(wanted_commit) for commit in seen):
+            raise UsageError(
+                f"there is no commit {wanted_commit} on the main line in this range",
+                fix="merge commits stand for what they merge; --branch names another line",
+            )
     return candidates, others
 
 
@@ -107,9 +119,10 @@ async def mine(session: MineSession) -> MiningReport:
         RetryableError: a package index cannot be reached.
     """
     session.out = session.out.absolute()
-    session.out.mkdir(parents=True, exist_ok=True)
     journal = MiningJournal(session.out)
-    (session.out / STATE_FOLDER).mkdir(exist_ok=True)
+    if session.out.exists() and journal.request() is None and not _is_free(session.out):
+        raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+    (session.out / STATE_FOLDER).mkdir(parents=True, exist_ok=True)
     with file_lock(session.out / STATE_FOLDER / "lock", what=f"the suite {session.out}", wait_seconds=0):
         request = _open_request(session, journal)
         session.results = journal.results()
@@ -132,6 +145,11 @@ async def mine(session: MineSession) -> MiningReport:
     return report
 
 
+def _is_free(folder: Path) -> bool:
+    """Whether nothing is in a folder but what an earlier session of mining may have begun with."""
+    return folder.is_dir() and all(one.name == STATE_FOLDER for one in folder.iterdir())
+
+
 def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
     request = MineRequest(
         repository=session.repository,
@@ -141,19 +159,21 @@ def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
         settings=settings_digest(session.settings),
     )
     known = journal.request()
-    if known is None:
-        if any(one.name != STATE_FOLDER for one in session.out.iterdir()):
-            raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
-    else:
-        same = msgspec.structs.replace(known, head="", done=False)
-        if same != request:
+    if known is not None:
+        limit, known_limit = request.options.limit, known.options.limit
+        more = known_limit is not None and (limit is None or limit > known_limit)
+        options = request.options if more else known.options
+        if msgspec.structs.replace(known, head="", done=False, options=options) != request or (
+            more and msgspec.structs.replace(known.options, limit=limit) != request.options
+        ):
             raise UsageError(
                 "a suite was mined there with other options, or from another repository",
                 where=session.out,
                 fix="give the same ones again, or another --out",
             )
-        if known.done and not session.update:
-            raise UsageError("this suite is complete", where=session.out, fix="--update adds what is new since")
+        if known.done and not session.update and not more:
+            fix = "--update adds what is new since, a higher --limit what is older"
+            raise UsageError("this suite is complete", where=session.out, fix=fix)
         if known.done and known.head and not session.history.is_ancestor(known.head):
             raise UsageError(
                 "the history was rewritten since this suite was mined", where=session.out, fix="mine it anew elsewhere"

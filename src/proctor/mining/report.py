@@ -70,6 +70,7 @@ class SuiteSummary(Record):
     instructions: dict[str, int] = field(default_factory=dict)
     fair: int = 0
     environments: int = 0
+    environment_bytes: int = 0
     median_lines: float = 0.0
     median_fail_to_pass: float = 0.0
     median_pass_to_pass: float = 0.0
@@ -124,6 +125,7 @@ def summarise_suite(where: str | Path) -> SuiteSummary:
         result.task_id: result.measures for result in MiningJournal(folder).results().values() if result.task_id
     }
     tried = list(MiningJournal(folder).results().values())
+    sizes = {result.environment: result.measures.environment_bytes for result in tried if result.task_id}
     mined = [instance for instance in suite.instances if isinstance(instance, TestsInstance)]
     rows, environments = [], set()
     for instance in suite.instances:
@@ -158,6 +160,7 @@ def summarise_suite(where: str | Path) -> SuiteSummary:
         instructions=_counted(one.instruction for one in provenances),
         fair=sum(not row.flags for row in rows) if provenances else 0,
         environments=len(environments),
+        environment_bytes=sum(sizes.values()),
         median_lines=float(median([row.lines for row in rows])) if rows else 0.0,
         median_fail_to_pass=float(median([row.fail_to_pass for row in rows])) if rows else 0.0,
         median_pass_to_pass=float(median([row.pass_to_pass for row in rows])) if rows else 0.0,

@@ -13,7 +13,7 @@ from proctor.core.user_files import parse_toml, read_user_file
 SETTINGS_FILE: Final = "proctor-mine.toml"
 
 
-class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A table of the file: a key that we do not know is a mistake."""
 
 
@@ -38,6 +38,7 @@ class SetupSettings(_Table, frozen=True):
         runtimes: languages and their versions, as in ``{node = "20"}``.
         variables: environment variables for set-up, tests and agents.
         image: the container image for ``--runner docker``.
+        dockerfile: a Dockerfile of the repository that makes that image.
     """
 
     language: str | None = None
@@ -49,6 +50,7 @@ class SetupSettings(_Table, frozen=True):
     runtimes: dict[str, str] = msgspec.field(default_factory=dict)
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     image: str | None = None
+    dockerfile: str | None = None
 
 
 class TestSettings(_Table, frozen=True):

@@ -163,13 +163,14 @@ class SplitChange(Record):
 
     @property
     def language(self) -> str | None:
-        """That of most lines of source that it changes; None when no source of a known language is among them."""
+        """That of most lines of source that it changes, of those that it has tests in; None when it is not known."""
         lines: dict[str, int] = {}
         for path in self.of(PathRole.SOURCE):
-            language = LANGUAGE_OF_SUFFIX.get(PurePosixPath(path.path).suffix)
+            language = language_of(path.path)
             if language is not None:
                 lines[language] = lines.get(language, 0) + path.lines + 1
-        return max(lines, key=lambda name: (lines[name], name), default=None)
+        tested = {language_of(path.path) for path in self.tests if path.status != "D"}
+        return max(lines, key=lambda name: (name in tested, lines[name], name), default=None)
 
     @property
     def source_lines(self) -> int:
@@ -180,6 +181,11 @@ class SplitChange(Record):
     def source_files(self) -> int:
         """Files of source that it touches."""
         return len(self.of(PathRole.SOURCE))
+
+
+def language_of(path: str) -> str | None:
+    """The language of a file, by its suffix."""
+    return LANGUAGE_OF_SUFFIX.get(PurePosixPath(path).suffix)
 
 
 def role_of(path: str, rules: SplitRules | None = None) -> PathRole:

@@ -30,17 +30,20 @@ from proctor.mining.drafts import (
     write_instance,
 )
 from proctor.mining.flags import find_flags
+from proctor.mining.hints import setup_hint
 from proctor.mining.history import RepositoryHistory
 from proctor.mining.instruction import Instruction, diff_words, is_coined, make_instruction, scrub
 from proctor.mining.issue_writer import IssueWriter
 from proctor.mining.issues import FindIssue, find_issue
 from proctor.mining.languages import EnvironmentPlan, SetupFailed, plan_environment, plan_tests
 from proctor.mining.leaks import find_copies
-from proctor.mining.settings import MineOptions, MineSettings
+from proctor.mining.settings import SETTINGS_FILE, MineOptions, MineSettings
 from proctor.mining.split import PathRole
 from proctor.mining.truth import NoTruth, Truth, draft_benchmark, find_truth
 from proctor.workspaces import InvalidSubmission
+from proctor.workspaces.git import GitFailed
 
+LOGS_FOLDER: Final = "logs"  # beside the drafts: what the tests of dropped candidates printed
 _MAX_REASON: Final = 600
 
 
@@ -57,7 +60,7 @@ class Measures(Record):
 
 
 class CandidateResult(Record):
-    """What became of a candidate."""
+    """What became of a candidate; `log` is where it says more about one that was dropped."""
 
     commit: str
     stage: Stage
@@ -67,6 +70,7 @@ class CandidateResult(Record):
     language: str = ""
     flags: tuple[str, ...] = ()
     environment: str = ""
+    log: str = ""
     measures: Measures = Measures()
     schema_version: Literal["proctor.mined_candidate@1"] = "proctor.mined_candidate@1"
 
@@ -127,35 +131,63 @@ class TaskMaker:
         folder = self.draft_folder(candidate)
         try:
             result = await attempt.run(folder)
-        except _Dropped as dropped:
-            result = self._dropped(candidate, dropped.stage, dropped.code, str(dropped))
-        except SetupFailed as failed:
-            result = self._dropped(candidate, Stage.SETUP, failed.code, str(failed))
-        except NoTruth as nothing:
-            result = self._dropped(candidate, Stage.TESTS, nothing.code, str(nothing))
         except RetryableError:
             raise
-        except InvalidSubmission as invalid:
-            result = self._dropped(candidate, Stage.COMMIT, "patch", f"its diff cannot be applied: {invalid}")
-        except InvalidData as invalid:
-            result = self._dropped(candidate, Stage.COMMIT, "tree", invalid.sentence)
-        except InfrastructureError as error:
-            result = self._dropped(candidate, Stage.SETUP, "install", error.sentence)
-        except ProctorError as error:
-            result = self._dropped(candidate, Stage.TESTS, "tests-do-not-run", error.sentence)
+        except (_Dropped, SetupFailed, NoTruth, InvalidSubmission, ProctorError) as error:
+            stage, code, reason = _why_dropped(error)
+            result = CandidateResult(
+                commit=candidate.change.commit,
+                stage=stage,
+                code=code,
+                reason=" ".join(reason.split())[:_MAX_REASON],
+                language=candidate.language,
+            )
         measures = msgspec.structs.replace(attempt.measures, seconds=round(time.monotonic() - started, 1))
         if result.stage is not Stage.TASK:
+            log = await asyncio.to_thread(self._keep_logs, folder, attempt.log)
+            result = msgspec.structs.replace(result, log=str(log) if log is not None else "")
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return msgspec.structs.replace(result, measures=measures, environment=attempt.environment)
 
-    def _dropped(self, candidate: Candidate, stage: Stage, code: str, reason: str) -> CandidateResult:
-        return CandidateResult(
-            commit=candidate.change.commit,
-            stage=stage,
-            code=code,
-            reason=" ".join(reason.split())[:_MAX_REASON],
-            language=candidate.language,
-        )
+    def _keep_logs(self, draft: Path, log: Path | None) -> Path | None:
+        """What the tests of a dropped candidate printed, moved to where it stays; else what its set-up printed."""
+        kept = self._scratch.parent / LOGS_FOLDER / draft.name
+        shutil.rmtree(kept, ignore_errors=True)
+        for number, file in enumerate(sorted((draft / "artifacts").rglob("logs/*.txt"))):
+            kept.mkdir(parents=True, exist_ok=True)
+            target = kept / file.name
+            file.rename(target if not target.exists() else target.with_name(f"{number}-{file.name}"))
+        return kept if kept.is_dir() else log
+
+
+def _why_dropped(error: Exception) -> tuple[Stage, str, str]:
+    """Where a candidate left the funnel: the stage, a code for counting, and the reason."""
+    match error:
+        case _Dropped():
+            return error.stage, error.code, str(error)
+        case SetupFailed():
+            return Stage.SETUP, error.code, str(error)
+        case NoTruth(code="tests-do-not-run"):
+            return Stage.TESTS, error.code, _with_hint(str(error), str(error), default="say how they run in [test]")
+        case NoTruth():
+            return Stage.TESTS, error.code, str(error)
+        case GitFailed():
+            return Stage.COMMIT, "unreadable", f"git cannot read it: {error.what}"
+        case InvalidSubmission():
+            return Stage.COMMIT, "patch", f"its diff cannot be applied: {error}"
+        case InvalidData():
+            return Stage.COMMIT, "tree", error.sentence
+        case InfrastructureError():
+            return Stage.SETUP, "install", _with_hint(error.what, "\n".join((error.what, *error.details)))
+        case ProctorError():
+            return Stage.TESTS, "tests-do-not-run", error.sentence
+    return Stage.TESTS, "tests-do-not-run", str(error)
+
+
+def _with_hint(reason: str, printed: str, **default: str) -> str:
+    """A reason, cut to its length, with what to put into the settings."""
+    hint = f"; in {SETTINGS_FILE}: {setup_hint(printed, **default)}"
+    return f"{' '.join(reason.split())[: _MAX_REASON - len(hint)]}{hint}"
 
 
 class _Attempt:
@@ -166,6 +198,7 @@ class _Attempt:
         self.candidate = candidate
         self.measures = Measures()
         self.environment = ""
+        self.log: Path | None = None
 
     async def run(self, folder: Path) -> CandidateResult:
         maker, candidate = self.maker, self.candidate
@@ -215,17 +248,22 @@ class _Attempt:
             installed = installed_environment(
                 folder / path, maker.provider.name, in_image=maker.provider.uses_images, image=None
             )
+            self.log = installed.log
             await installed.build(maker.provider, draft.after, task_id=draft.task_id)
             return installed.deps
 
-        plan = await plan_environment(candidate.language, project, maker.settings, install)
+        plan = await plan_environment(
+            candidate.language, project, maker.settings, install, in_image=maker.provider.uses_images
+        )
         self._measure(install_seconds=time.monotonic() - started)
         self.environment = write_environment(draft.folder, candidate.language, plan)
         return msgspec.structs.replace(tests, hidden_path="hidden", protected=protected_patterns(candidate))
 
     async def _install(self, benchmark: SuiteBenchmark, task: Task) -> None:
+        self.log = benchmark.install_log(task)
         seconds = await benchmark.install(task, self.maker.provider)
-        self._measure(install_seconds=self.measures.install_seconds + seconds)
+        size = 0 if self.log is None else await asyncio.to_thread(disk_bytes, self.log.parent)
+        self._measure(install_seconds=self.measures.install_seconds + seconds, environment_bytes=size)
 
     async def _written_issue(self, draft: TaskDraft, truth: Truth) -> str:
         maker, change = self.maker, self.candidate.change

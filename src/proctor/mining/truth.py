@@ -1,7 +1,11 @@
 """What the tests of a change really do: run before and after it, several times, without network, under two dates."""
 
 import asyncio
+import dataclasses
+import functools
+import platform
 import shutil
+from collections.abc import Collection
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,20 +15,24 @@ import msgspec
 
 from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.grade import SuiteGradingJob, lay_out_submission
+from proctor.benchmarks.suites.installed import fetched_package
 from proctor.benchmarks.suites.load import load_suite
 from proctor.benchmarks.suites.tests_instance import TestsInstance
 from proctor.core.benchmark import GradeOptions, GradingContext
-from proctor.core.environment import EnvironmentProvider
+from proctor.core.environment import EnvironmentProvider, Mount, Network
+from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.core.task import Task
 from proctor.core.verdict import TestStatus
 from proctor.grading import InconclusiveRun, TestRun, lay_out
 from proctor.mining.drafts import TaskDraft
-from proctor.mining.labels import Labels, label_tests
+from proctor.mining.labels import DEPENDS_ON_DATE, NEEDS_NETWORK, Labels, label_tests
 
 # Another year, month, weekday and hour: whatever of the clock a test looks at, it is another.
 _SHIFT: Final = timedelta(days=1207, hours=7)
 _FAKETIME: Final = "lib*/*/faketime/libfaketime.so.1"
+_FAKETIME_VERSION: Final = "3.0.1"
+_FAKETIME_PATH: Final = "/proctor-faketime/libfaketime.so.1"
 _REASON_LINES: Final = 3
 _MAX_LOG: Final = 20_000
 
@@ -91,21 +99,35 @@ async def find_truth(
         applied = await asyncio.to_thread(lay_out_submission, job, oracle, solved)
         await asyncio.to_thread(lay_out, instance.repo, pristine, overlay=instance.hidden)
 
-        async def run(tree: Path, name: str, one: TestsInstance = instance) -> TestRun:
+        async def run(
+            tree: Path, name: str, *, faketime: Path | None = None, network: Network = Network.NONE
+        ) -> TestRun:
             touched = applied.touched if tree is solved else None
-            return (await one.run_tests(job, tree, name, touched=touched, permit=nullcontext())).run
+            spec = msgspec.structs.replace(job.spec, network=network)
+            one = instance
+            if faketime is not None:
+                spec = msgspec.structs.replace(
+                    spec, mounts=(*spec.mounts, Mount(source=str(faketime), target=_FAKETIME_PATH))
+                )
+                one = shifted_instance(instance)
+            other = dataclasses.replace(job, spec=spec)
+            return (await one.run_tests(other, tree, name, touched=touched, permit=nullcontext())).run
 
         after = [await run(solved, "after.1")]
-        _require_results(after[0])
+        # Tests are run with the network for one reason: to name those that fail without it.
+        failing = _failing(after[0])
+        online = await run(solved, "after.online", network=Network.OPEN) if failing else None
+        need_network = {test for test in failing if online.tests.get(test) is TestStatus.PASSED} if online else set()
+        _require_results(after[0], need_network)
         before = [await run(pristine, "before.1")]
-        _require_failing(label_tests(before, after))
+        _require_failing(label_tests(before, after, need_network=need_network), after[0])
         for number in range(2, runs + 1):
             after.append(await run(solved, f"after.{number}"))
             before.append(await run(pristine, f"before.{number}"))
-        shifted = shifted_instance(instance) if not provider.uses_images else None
-        other_date = await run(solved, "after.other_date", shifted) if shifted is not None else None
-        labels = label_tests(before, after, other_date)
-        _require_failing(labels)
+        faketime = await asyncio.to_thread(find_faketime)
+        other_date = await run(solved, "after.other_date", faketime=faketime) if faketime is not None else None
+        labels = label_tests(before, after, other_date, need_network=need_network)
+        _require_failing(labels, after[0])
         loading = await _loaded_only_after(job, instance, before[0], labels, folder / "base")
     finally:
         for tree in (pristine, solved):
@@ -119,7 +141,15 @@ async def find_truth(
     )
 
 
-def _require_results(run: TestRun) -> None:
+def _failing(run: TestRun) -> set[str]:
+    """The tests of a run that fail in it."""
+    results = run.outcome.partial if isinstance(run.outcome, InconclusiveRun) else run.outcome.tests
+    return {test for test, status in results.items() if status in {TestStatus.FAILED, TestStatus.ERROR}}
+
+
+def _require_results(run: TestRun, need_network: Collection[str]) -> None:
+    if need_network and TestStatus.PASSED not in run.tests.values():
+        raise NoTruth("network", f"its tests need the network: {', '.join(sorted(need_network)[:3])}")
     if isinstance(run.outcome, InconclusiveRun):
         raise NoTruth("tests-do-not-run", f"after the change: {run.outcome.reason}{_last_lines(run)}")
     if TestStatus.PASSED not in run.tests.values():
@@ -133,13 +163,21 @@ def _last_lines(run: TestRun) -> str:
     return f": {' / '.join(lines[-_REASON_LINES:])[-300:]}" if lines else ""
 
 
-def _require_failing(labels: Labels) -> None:
+def _require_failing(labels: Labels, after: TestRun) -> None:
     if labels.fail_to_pass:
         return
     flaky = [test.id for test in labels.excluded if "flips" in test.reason]
     if flaky:
         raise NoTruth("flaky", f"the only tests that it fixes flip: {', '.join(flaky[:3])}")
-    raise NoTruth("no-fail-to-pass", "no test fails before it and passes after it")
+    online = [test.id for test in labels.excluded if test.reason == NEEDS_NETWORK]
+    if online:
+        raise NoTruth("network", f"the only tests that it may fix need the network: {', '.join(online[:3])}")
+    dated = [test.id for test in labels.excluded if test.reason == DEPENDS_ON_DATE]
+    if dated:
+        raise NoTruth("clock", f"the only tests that it fixes depend on the date: {', '.join(dated[:3])}")
+    skipped = sum(status is TestStatus.SKIPPED for status in after.tests.values())
+    more = f"; of {len(after.tests)} tests {skipped} are skipped here" if skipped else ""
+    raise NoTruth("no-fail-to-pass", f"no test fails before it and passes after it{more}")
 
 
 async def _loaded_only_after(
@@ -165,14 +203,24 @@ async def _loaded_only_after(
     return tuple(test for test in labels.fail_to_pass if run.tests.get(test) is TestStatus.PASSED)
 
 
-def shifted_instance(instance: TestsInstance, *, now: datetime | None = None) -> TestsInstance | None:
-    """The same instance under another date; None where this machine has no libfaketime."""
-    library = next((str(path) for path in sorted(Path("/usr").glob(_FAKETIME))), None)
-    if library is None:
+@functools.cache
+def find_faketime() -> Path | None:
+    """The library that gives programs another date: this machine's own, or one that is fetched once; None without."""
+    found = next(iter(sorted(Path("/usr").glob(_FAKETIME))), None)
+    if found is not None or platform.machine() != "x86_64":
+        return found
+    try:
+        folder = fetched_package("libfaketime", _FAKETIME_VERSION)
+    except InfrastructureError:
         return None
+    return next(iter(sorted(folder.rglob("libfaketime.so.1"))), None)
+
+
+def shifted_instance(instance: TestsInstance, *, now: datetime | None = None) -> TestsInstance:
+    """The same instance under another date, where the library is mounted that gives it."""
     date = (now or datetime.now(UTC)) + _SHIFT
     variables = {
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": _FAKETIME_PATH,
         "FAKETIME": f"@{date:%Y-%m-%d %H:%M:%S}",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_NO_CACHE": "1",

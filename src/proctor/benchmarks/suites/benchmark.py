@@ -115,6 +115,11 @@ class SuiteBenchmark(Benchmark):
             await installed.build(provider, self._instances[task.id].repo, task_id=task.id)
         return time.monotonic() - started
 
+    def install_log(self, task: Task, image: str | None = None) -> Path | None:
+        """What was printed while what an instance needs was installed."""
+        installed = self._installed(task, image)
+        return None if installed is None else installed.log
+
     def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:
         """What the instance requires, and what runs its tests."""
         return self._instances[task.id].environment_requirements

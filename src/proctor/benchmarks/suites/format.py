@@ -88,6 +88,7 @@ class TestsEval(EvalLabels, frozen=True, kw_only=True, tag_field="kind", tag="te
         config_path: for pytest: the file of the repository that configures it.
         autoload: for pytest: load the plugins that are installed in the environment.
         options: for pytest: more arguments.
+        services: shell commands that start what the tests need, before each run of them, and return.
         excluded: tests whose results are never used: they flip, or depend on the clock or the machine. An id that ends
             in ``*`` names all ids that begin so.
     """
@@ -105,6 +106,7 @@ class TestsEval(EvalLabels, frozen=True, kw_only=True, tag_field="kind", tag="te
     config_path: RelPath | None = None
     autoload: bool = False
     options: tuple[NonEmptyText, ...] = ()
+    services: tuple[NonEmptyText, ...] = ()
     excluded: tuple[TestId, ...] = ()
 
 
@@ -198,7 +200,8 @@ class SuiteEnvironmentFile(StrictStruct, frozen=True):
     """`environment.json`: what is installed for the tests of some instances, once, with the network.
 
     Attributes:
-        runtimes: languages and their versions, as in ``{"python": "3.11"}``: python, node, go, rust, java.
+        runtimes: languages and their versions, as in ``{"python": "3.11"}``: python, node, go, rust, java;
+            ``*`` is any version.
         install: a bash script that fills ``/deps``; it starts in a copy of an instance's repository, with the folder of
             this file at ``/environment`` and, for Python, the interpreter in ``$PYTHON``. What it leaves in
             ``/deps/tree`` is added to the workspace, where that has no such file.

@@ -38,6 +38,7 @@ from proctor.core.trees import file_paths
 from proctor.results.cache import cache_key
 
 FILES_DIR: Final = "/environment"
+IMAGE_DIR: Final = "image"  # in an environment's folder: the Dockerfile of its image, and what that copies
 UV_VERSION: Final = "0.13.8"
 _TOOLS_DIR: Final = "/deps-tools"
 _CACHES_DIR: Final = "/deps-caches"
@@ -91,6 +92,12 @@ class InstalledEnvironment(Record):
         ]
         return self._with_runtimes(spec, *shown)
 
+    @property
+    def _image_folder(self) -> Path | None:
+        """The folder with the Dockerfile of its image, where it has one."""
+        folder = self.folder.resolve() / IMAGE_DIR
+        return folder if (folder / "Dockerfile").is_file() else None
+
     def _with_runtimes(self, spec: EnvironmentSpec, *mounts: Mount) -> EnvironmentSpec:
         variables = {**self.file.variables}
         folders = [folder for folder in variables.pop("PATH", "").split(":") if folder]
@@ -112,6 +119,7 @@ class InstalledEnvironment(Record):
             hidden=(*spec.hidden, *hidden),
             variables={**variables, **spec.variables},
             image=spec.image or self.file.image,
+            build=self._image_folder if self.in_image else None,
         )
 
     async def build(self, provider: EnvironmentProvider, tree: Path, *, task_id: str) -> None:
@@ -142,7 +150,8 @@ class InstalledEnvironment(Record):
     async def _install(self, provider: EnvironmentProvider, tree: Path, partial: Path, task_id: str) -> None:
         tools = []
         if "uv " in self.file.install:
-            tools = [Mount(source=str(await asyncio.to_thread(uv_folder)), target=_TOOLS_DIR)]
+            folder = await asyncio.to_thread(fetched_package, "uv", UV_VERSION)
+            tools = [Mount(source=str(folder), target=_TOOLS_DIR)]
         caches = cache_dir("caches")
         caches.mkdir(parents=True, exist_ok=True)
         spec = self._with_runtimes(
@@ -214,24 +223,24 @@ def _set_fixed_time(folder: Path) -> None:
 
 
 @functools.cache
-def uv_folder() -> Path:
-    """The package manager uv, which installs Python packages as they were on a day; fetched once.
+def fetched_package(name: str, version: str) -> Path:
+    """A folder with a program or a library that is published as a Python package, such as uv; fetched once.
 
     Raises:
         InfrastructureError: it cannot be fetched.
     """
-    target = cache_dir("tools", f"uv-{UV_VERSION}")
-    if not (target / "bin" / "uv").is_file():
+    target = cache_dir("tools", f"{name}-{version}")
+    if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}/uv"]
-            done = subprocess.run(
-                [*command, f"uv=={UV_VERSION}"], capture_output=True, text=True, timeout=BUILD_SECONDS, check=False
-            )
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", f"{folder}/{name}"]
+            command += ["--only-binary", ":all:", f"{name}=={version}"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
             if done.returncode:
                 raise InfrastructureError(
-                    f"uv cannot be installed: {done.stderr.strip()[-300:]}", fix="check the network, or PIP_INDEX_URL"
+                    f"{name} cannot be installed: {done.stderr.strip()[-300:]}",
+                    fix="check the network, or PIP_INDEX_URL",
                 )
             if not target.is_dir():
-                Path(folder, "uv").rename(target)
+                Path(folder, name).rename(target)
     return target

@@ -3,9 +3,10 @@ environments must show of them.
 """
 
 import functools
+import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,10 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.environments.visibility import PATH, is_visible
 
+ANY_VERSION: Final = "*"
 _PROBE_SECONDS: Final = 30.0
+# Where version managers keep Node, below the user's home.
+_NODE_FOLDERS: Final = (".nvm/versions/node/*/bin/node", ".local/share/fnm/node-versions/*/installation/bin/node")
 
 
 class Runtime(Record):
@@ -78,24 +82,25 @@ def _python(version: str) -> Runtime:
 
 
 def _node(version: str) -> Runtime:
-    program = _program("node", version)
+    managed = [path for pattern in _NODE_FOLDERS for path in sorted(Path.home().glob(pattern), reverse=True)]
+    program = _program("node", version, ("--version",), managed)
     return _of_prefix(f"node {_output(str(program), '--version')}", program.parent.parent)
 
 
 def _go(version: str) -> Runtime:
-    program = _program("go", version)
+    program = _program("go", version, ("env", "GOVERSION"))
     root = Path(_output(str(program), "env", "GOROOT"))
     return _of_prefix(f"go {_output(str(program), 'env', 'GOVERSION')}", root)
 
 
 def _rust(version: str) -> Runtime:
-    program = _program("rustc", version)
+    program = _program("rustc", version, ("--version",))
     root = Path(_output(str(program), "--print", "sysroot"))
     return _of_prefix(f"rust {_output(str(root / 'bin' / 'rustc'), '--version')}", root)
 
 
 def _java(version: str) -> Runtime:
-    program = _program("java", version)
+    program = _program("java", version, ("--version",), sorted(Path("/usr/lib/jvm").glob("*/bin/java")))
     home = program.parent.parent
     made = _of_prefix(f"java {home}", home)
     return Runtime(
@@ -117,18 +122,27 @@ def _of_prefix(identity: str, prefix: Path) -> Runtime:
     return Runtime(identity=identity, mounts=mounts, folders=(f"{prefix}/bin",))
 
 
-def _program(name: str, version: str) -> Path:
-    found = shutil.which(name, path=search_path("/usr/local/go/bin", str(Path.home() / ".cargo/bin"))) or shutil.which(
-        name
+def _program(name: str, version: str, asks_version: tuple[str, ...], others: Iterable[Path] = ()) -> Path:
+    """A program of this machine that has this version: the one on the PATH, or one of `others`."""
+    known = shutil.which(name, path=search_path("/usr/local/go/bin", str(Path.home() / ".cargo/bin")))
+    found = list(dict.fromkeys(filter(None, (known, shutil.which(name), *map(str, others)))))
+    for program in found:
+        if version == ANY_VERSION or _is_version(_output(program, *asks_version), version):
+            # rustup's programs are links to one that looks at the name by which it is called.
+            return Path(program) if name == "rustc" else Path(program).resolve()
+    there = f"; it has {_output(found[0], *asks_version).partition(chr(10))[0]}" if found else ""
+    raise InfrastructureError(
+        f"it needs {name}{'' if version == ANY_VERSION else f' {version}'}, which is not on this machine{there}",
+        fix=f"install {name}, or use --runner docker",
+        cause=Cause.NOT_RUNNABLE_HERE,
     )
-    if found is None:
-        raise InfrastructureError(
-            f"it needs {name} ({version}), which is not on this machine",
-            fix=f"install {name}, or use --runner docker",
-            cause=Cause.NOT_RUNNABLE_HERE,
-        )
-    # rustup's programs are links to one that looks at the name by which it is called.
-    return Path(found) if name == "rustc" else Path(found).resolve()
+
+
+def _is_version(printed: str, wanted: str) -> bool:
+    """Whether what a program prints of its version begins with the numbers that are wanted."""
+    found = re.search(r"\d+(?:\.\d+)*", printed)
+    numbers = wanted.split(".")
+    return found is not None and found[0].split(".")[: len(numbers)] == numbers
 
 
 def _output(*command: str) -> str:

@@ -182,6 +182,7 @@ class TestsInstance(Instance):
             config=self._config(),
             autoload=tests.autoload,
             options=tests.options,
+            services=tests.services,
         )
 
     def _config(self) -> ConfigFile | None:

@@ -121,13 +121,16 @@ def is_overridden(item: "Any") -> "bool":
     return any(name in vars(item) for name in ("runtest", "setup", "teardown", "repr_failure"))
 
 
-def override_config_path(config: "Any", path: "str", without_globals: "Any") -> "None":
-    """Paths in a configuration are relative to its file: let them mean what they mean in the workspace."""
+def override_config_path(config: "Any", chosen: "str", path: "str", without_globals: "Any") -> "None":
+    """Paths in a configuration are relative to its file: let them mean what they mean in the workspace.
+
+    Tests may run a pytest of their own, which has another file, or none.
+    """
     original = config.determine_setup
 
     def determine_setup(*arguments: "Any", **options: "Any") -> "Any":
         rootdir, file, *rest = original(*arguments, **options)
-        return (rootdir, type(file)(path), *rest)
+        return (rootdir, type(file)(path) if str(file) == chosen else file, *rest)
 
     config.determine_setup = without_globals(determine_setup)
 
@@ -146,8 +149,9 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
         rewrite._read_pyc = job["without_globals"](
             lambda *_, **__: None
         )  # rewritten tests are cached too, and a cache may lie
-    override_config_path(config, os.path.join(work, job["config_name"]), job["without_globals"])
-    arguments = ["--rootdir", work, "--confcutdir", work, "-c", os.path.join(private, job["config_name"])]
+    chosen = os.path.abspath(os.path.join(private, job["config_name"]))
+    override_config_path(config, chosen, os.path.join(work, job["config_name"]), job["without_globals"])
+    arguments = ["--rootdir", work, "--confcutdir", work, "-c", chosen]
     arguments += ["-o", "cache_dir=" + os.path.join(private, "cache"), "--continue-on-collection-errors"]
     arguments += ["--maxfail=0", "--color=no", "--tb=short", "-q"]
     for name in job["plugins"]:

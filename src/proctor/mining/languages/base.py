@@ -78,7 +78,7 @@ class Language(ABC):
 
     @abstractmethod
     def plan_tests(self, project: Project, settings: MineSettings) -> TestsEval:
-        """How the changed tests are run, without labels.
+        """How the changed tests are run, without labels, and without what the settings say of all test programs.
 
         Raises:
             SetupFailed: no test program is known for this project.

@@ -14,7 +14,7 @@ def own_environment(project: Project, settings: MineSettings) -> EnvironmentPlan
     return EnvironmentPlan(
         file=SuiteEnvironmentFile(
             schema_version="proctor.suite_environment@1",
-            install="\n".join(setup.commands),
+            install="\n".join(setup.commands) or "true",
             runtimes=runtimes,
             variables=setup.variables,
             image=setup.image,
@@ -38,7 +38,7 @@ def own_tests(project: Project, settings: MineSettings) -> TestsEval:
     elif not test.command:
         raise SetupFailed(f"[test] format {form!r} needs a command", code="settings")
     else:
-        given = TestsEval(format=form, command=_with_services(_expanded(test.command, project), settings))
+        given = TestsEval(format=form, command=(*_expanded(test.command, project), *test.options))
     return given
 
 
@@ -48,8 +48,3 @@ def _expanded(words: tuple[str, ...], project: Project) -> tuple[str, ...]:
     for word in words:
         expanded += project.tests if word == "{tests}" else [word]
     return tuple(expanded)
-
-
-def _with_services(command: tuple[str, ...], settings: MineSettings) -> tuple[str, ...]:
-    services = settings.test.services
-    return ("sh", "-c", "\n".join((*services, 'exec "$@"')), "sh", *command) if services else command

@@ -14,12 +14,16 @@ _SKIPPED: Final = (
     "-Dspotless.check.skip=true -Dbuildnumber.skip=true -Dmaven.gitcommitid.skip=true -Dgpg.skip=true"
 )
 _MAVEN: Final = f"mvn --batch-mode --no-transfer-progress -Dmaven.repo.local=/deps/maven {_SKIPPED}"
-# The tests are run once with the network: Maven fetches what runs them only when there is something to run.
+# Maven fetches what runs the tests only when there is something to run: the smallest test class of each module.
 _MAVEN_INSTALL: Final = f"""
 cp -r /environment/files/. .
 export HOME=/tmp/home MAVEN_OPTS="-Duser.home=/tmp/home"
 mkdir -p $HOME
-{_MAVEN} -Dmaven.test.failure.ignore=true -DfailIfNoTests=false test || {_MAVEN} test-compile
+smallest=$(find . -path '*/src/test/*' -type d -name java | sort | while read -r folder; do
+  find "$folder" -name '*Test.java' -printf '%s %f\\n' | sort -n | head -n 1
+done | sed 's/.* //; s/[.]java$//' | paste -s -d ,)
+{_MAVEN} -Dmaven.test.failure.ignore=true -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false \\
+  ${{smallest:+-Dtest="$smallest"}} test || {_MAVEN} test-compile
 find /deps/maven -name '*.lastUpdated' -delete
 find /deps/maven -name '_remote.repositories' -delete
 """
@@ -74,14 +78,16 @@ class JavaLanguage(Language):
             )
         )
         files = project.manifests([path for path in project.paths if PurePosixPath(path).name in names])
+        version = settings.setup.runtimes.get("java", "*")
+        jdk = "17" if version == "*" else version
         variables = {} if is_maven else {"GRADLE_USER_HOME": "/deps/gradle"}
         return EnvironmentPlan(
             file=SuiteEnvironmentFile(
                 schema_version="proctor.suite_environment@1",
                 install=(_MAVEN_INSTALL if is_maven else _GRADLE_INSTALL).strip(),
-                runtimes={"java": settings.setup.runtimes.get("java", "17")},
+                runtimes={"java": version},
                 variables={**variables, **settings.setup.variables},
-                image=settings.setup.image or ("maven:3-eclipse-temurin-17" if is_maven else "gradle:8-jdk17"),
+                image=settings.setup.image or (f"maven:3-eclipse-temurin-{jdk}" if is_maven else f"gradle:8-jdk{jdk}"),
             ),
             files={f"files/{name}": data for name, data in files.items()},
         )
@@ -108,9 +114,7 @@ class JavaLanguage(Language):
                 else tuple(word for name in classes for word in ("--tests", f"*{name}"))
             )
             command = ("sh", "-c", _GRADLE_TEST, "sh", "{report}", *filters)
-        return TestsEval(
-            format="junit", command=command, setup=settings.test.build, timeout_seconds=settings.test.timeout_seconds
-        )
+        return TestsEval(format="junit", command=command)
 
 
 def _is_maven(project: Project) -> bool:

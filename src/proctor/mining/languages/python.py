@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import hashlib
 import re
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -53,6 +54,10 @@ _PLUGINS: Final = {
 _REQUIREMENT: Final = re.compile(r"\s*[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?[\w.,<>=! *]*)?")
 _XDIST: Final = re.compile(r"(?:^|[\s\"'=])(?:-n|--numprocesses)\b", re.MULTILINE)
 _SCM: Final = re.compile(r"setuptools[-_]scm|hatch-vcs|versioneer|pbr|poetry-dynamic-versioning|versioningit|flit_scm")
+_COMPILES: Final = re.compile(
+    r"ext_modules|\bExtension\(|cython|cffi_modules|maturin|setuptools[-_]rust|mesonpy|scikit[-_]build", re.IGNORECASE
+)
+_COMPILED: Final = (".pyx", ".pxd", ".c", ".cc", ".cpp", ".h", ".hpp", ".rs", ".f90")
 # What a project's installation leaves in its tree, and its tests need: version files, extension modules, metadata.
 _INSTALL: Final = r"""
 cp -r /environment/files/. . 2>/dev/null || true
@@ -83,7 +88,26 @@ _RESOLVE: Final = """
 resolve() {
   date=$1; shift
   uv pip compile --quiet --no-header --no-annotate --python "$PYTHON" --exclude-newer "$date" "$@" \\
-    > /tmp/pins.txt && echo "$date" > /deps/date.txt
+    > /tmp/pins.txt 2> /tmp/errors.txt && echo "$date" > /deps/date.txt && return
+  cat /tmp/errors.txt >&2
+  return 1
+}
+# Packages that were uploaded anew later have no version of that time, as the last attempt has said: a later one is
+# taken of these alone.
+resolve_reuploaded() {
+  date=$1; shift
+  later=
+  for _ in 1 2 3 4 5; do
+    sed -n 's/.*hint: `\\([A-Za-z0-9._-]*\\)` was filtered by `exclude-newer`.*/\\1/p' /tmp/errors.txt > /tmp/names.txt
+    more=
+    for name in $(sort -u /tmp/names.txt); do
+      case "$later " in *" $name="*) ;; *) more="$more --exclude-newer-package $name=@LATER@" ;; esac
+    done
+    [ -n "$more" ] || return 1
+    later="$later$more"
+    resolve "$date" $later "$@" && return
+  done
+  return 1
 }
 """
 
@@ -128,7 +152,6 @@ class PythonLanguage(Language):
             config_path=config.name if config else None,
             autoload=True,
             options=(*options, *settings.test.options),
-            timeout_seconds=settings.test.timeout_seconds,
         )
 
 
@@ -220,7 +243,10 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     if "poetry.lock" in manifests and not own:
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
     dates = dict.fromkeys((month_start(project.date), project.date))
-    attempts = [f"resolve {date} {level}" for level in dict.fromkeys(levels) for date in dates]
+    attempts = []
+    for level in dict.fromkeys(levels):
+        attempts += [f"resolve {date} {level}" for date in dates]
+        attempts.append(f"resolve_reuploaded {project.date} {level}")
     attempts.append(f"resolve {_RESOLVED_LATER} {base} {_LEAST}")
     name = _project_name(project)
     drop = f" | grep -ivE '^{re.escape(name)}(==| @|\\[)'" if name else ""
@@ -228,7 +254,7 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         (
             "cp -r /environment/files/. . 2>/dev/null || true",
             *_version_exports(project),
-            _RESOLVE.strip(),
+            _RESOLVE.strip().replace("@LATER@", _RESOLVED_LATER),
             " \\\n  || ".join(attempts),
             f"(grep -vE '^(-e |--|#|\\.|file:)' /tmp/pins.txt{drop} || true) | sort > /deps/requirements.txt",
         )
@@ -271,8 +297,21 @@ def _environment(project: Project, settings: MineSettings, version: str, date: s
         files={
             "requirements.txt": pins,
             **{f"files/{path}": data for path, data in project.manifests(_PACKAGING).items()},
+            **_compiled_sources(project),
         },
     )
+
+
+def _compiled_sources(project: Project) -> dict[str, bytes]:
+    """A file that identifies the sources of extension modules: what is compiled from others is another environment."""
+    if not _COMPILES.search("\n".join(project.text(name) for name in _PACKAGING)):
+        return {}
+    digest = hashlib.sha256()
+    for path in project.paths:
+        data = project.read(path) if path.endswith(_COMPILED) else None
+        if data is not None:
+            digest.update(b"%s\0%d\0%s" % (path.encode("utf-8", "surrogateescape"), len(data), data))
+    return {"compiled-sources.txt": f"{digest.hexdigest()}\n".encode()}
 
 
 def _image(settings: MineSettings, version: str) -> str:
