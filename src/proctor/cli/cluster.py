@@ -36,7 +36,7 @@ def doctor(*, address: str | None, insecure_cluster: bool, as_json: bool) -> int
 
     Exits 12 when a node cannot be used, or differs from the others in its version of Proctor or its data.
     """
-    from proctor.cli.cluster_doctor import doctor_table, examine, find_problems  # noqa: PLC0415 - needs the runner
+    from proctor.cli.cluster_doctor import doctor_table, examine, find_problems
 
     nodes = asyncio.run(_on_all(address, insecure=insecure_cluster, work=examine))
     if as_json:
@@ -69,8 +69,8 @@ def fetch(
     """Bring the data of BENCH to every node, ahead of a run."""
     from pathlib import Path
 
-    from proctor.runner.executors.node_report import fetch_on_node  # noqa: PLC0415 - a command pays only for its own
-    from proctor.runner.executors.ray_cluster import NodeGone  # noqa: PLC0415 - likewise
+    from proctor.runner.executors.node_report import fetch_on_node
+    from proctor.runner.executors.ray_cluster import NodeGone
 
     size = option_fields(RunRequest)["image_disk"].read(image_disk, Path.cwd(), text=True)
     source = None if origin is None else str(Path(origin).absolute())

@@ -96,7 +96,7 @@ async def docker_images(url: str | None = None) -> dict[str, str]:
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    from proctor.environments.docker_engine import connect, disconnect, engine_errors  # noqa: PLC0415 - likewise
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors
 
     docker = connect(url)
     try:

@@ -24,9 +24,9 @@ def describe_nodes(nodes: Sequence[NodeStatus]) -> str:
     if not nodes:
         return ""
     working = [node for node in nodes if not node.problem]
-    places = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} places"
+    slots = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} slots"
     others = "".join(f"; {node.name} {node.problem}" for node in nodes if node.problem)
-    return f"; {plural(len(working), 'node')}, {places} busy{others}"
+    return f"; {plural(len(working), 'node')}, {slots} busy{others}"
 
 
 class RunObserver:

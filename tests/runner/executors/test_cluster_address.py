@@ -44,7 +44,7 @@ async def test_a_node_of_this_machine_is_found(raylet: Path) -> None:
 
 def test_a_node_in_a_container_is_seen_here_and_is_none_of_this_machine(raylet: Path) -> None:
     assert not raylet.exists()
-    with pytest.raises(InfrastructureError, match="this machine is no node of the cluster") as found:
+    with pytest.raises(InfrastructureError, match="this machine is not a node of the cluster") as found:
         find_cluster(ADDRESS, insecure=True)
     assert "ray start --address=192.0.2.7:6399" in found.value.sentence
     assert "not up after 30 s" in found.value.sentence

@@ -150,7 +150,7 @@ async def test_every_command_works_on_the_cluster(world: ClusterWorld, provider:
         for more in ((), where):
             code, output = await world.proctor("bench", *words, "--json", *more)
             assert code == 0, output
-            assert not more or "12 tasks; 3 nodes, 0 of 6 places busy" in output
+            assert not more or "12 tasks; 3 nodes, 0 of 6 slots busy" in output
             results.append(json.loads(output[output.index("{\n") : output.rindex("}") + 1]))
         local, there = (
             [(task["task_id"], task.get("healthy"), task.get("verdict", {}).get("status")) for task in found["tasks"]]
@@ -353,7 +353,7 @@ async def test_a_cluster_without_a_token_is_refused(world: ClusterWorld, provide
         words[words.index("--address") + 1] = f"{world.nodes[2].address}:6399"
         code, output = await world.run(alone, *words, **world.access(provider))
         assert code == 12, output
-        assert "this machine is no node of the cluster" in output
+        assert "this machine is not a node of the cluster" in output
     finally:
         alone.own_env.clear()
         await in_service(world, alone)

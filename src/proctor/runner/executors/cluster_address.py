@@ -37,7 +37,7 @@ def _check_installed() -> None:
     Raises:
         UsageError: it is not.
     """
-    from importlib.util import find_spec  # noqa: PLC0415 - here only
+    from importlib.util import find_spec
 
     if find_spec("ray") is None:
         raise UsageError("--executor ray needs Ray, which is not installed", fix=_INSTALL)
@@ -65,7 +65,7 @@ def _cluster_here(address: str | None) -> str:
     there = "any cluster" if wanted in {None, "auto"} else f"the cluster at {wanted}"
     start = "HOST:6379" if wanted in {None, "auto"} else wanted
     raise InfrastructureError(
-        f"this machine is no node of {there}",
+        f"this machine is not a node of {there}",
         fix=f"start one here first, with: ray start --address={start} (a head: ray start --head); a node that was not "
         "up after 30 s has given up: start it again, when the machine is less busy",
     )
