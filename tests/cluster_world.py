@@ -121,6 +121,10 @@ class ClusterWorld:
         self.variables: dict[str, str] = {}
         self.python_path = ""
         self.dashboard = False  # which listings of the engine's state need, and nothing else
+        # Without what the dashboard is made of, the engine's agents are small, and start in time on a busy machine.
+        self._no_dashboard = folder / "no-dashboard"
+        self._no_dashboard.mkdir()
+        (self._no_dashboard / "opencensus.py").write_text("raise ImportError\n")
 
     @property
     def head(self) -> WorldNode:
@@ -209,7 +213,7 @@ class ClusterWorld:
             "HOME": str(node.folder / "home"),
             "XDG_CACHE_HOME": str(node.folder / "cache"),
             "PROCTOR_RESULTS": str(node.folder / "results"),
-            "PYTHONPATH": f"{REPOSITORY / 'src'}:{STANDINS}:{self.folder / 'plugins'}:{self.python_path}",
+            "PYTHONPATH": self.modules(REPOSITORY / "src"),
             "PROCTOR_LEASE_SECONDS": str(LEASE_SECONDS),
             "PROCTOR_TRACEBACK": "1",
             "TOY_TASKS": "12",
@@ -226,6 +230,11 @@ class ClusterWorld:
         }
         for file in node.hidden:
             subprocess.run(self.command(node, "mount", "--bind", "/dev/null", file), check=True)
+
+    def modules(self, source: Path) -> str:
+        """Where a node finds modules; `source` has Proctor itself."""
+        found = (source, STANDINS, self.folder / "plugins", self.python_path)
+        return ":".join(map(str, found if self.dashboard else (self._no_dashboard, *found)))
 
     def _inside(self, node: WorldNode, *words: str) -> None:
         subprocess.run(["nsenter", "--target", str(node.pid), "--net", *words], check=True, capture_output=True)

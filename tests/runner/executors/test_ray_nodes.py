@@ -121,7 +121,7 @@ async def test_a_node_with_another_proctor_or_agent_is_refused_by_name(
     shutil.copytree(REPOSITORY / "src", source)
     package = source / "proctor/__init__.py"
     package.write_text(package.read_text().replace(f'"{proctor.__version__}"', '"0.0.7"'))
-    other.own_env["PYTHONPATH"] = f"{source}:{STANDINS}:{world.folder / 'plugins'}"
+    other.own_env["PYTHONPATH"] = world.modules(source)
     agent = world.folder / "altered_agent.py"
     agent.write_text((STANDINS / "toy_agent.py").read_text() + "# altered\n")
     refused = f"node node2 is refused: it has Proctor 0.0.7, and the driver has {proctor.__version__}"
