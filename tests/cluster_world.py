@@ -242,11 +242,12 @@ class ClusterWorld:
     async def start_engine(self, node: WorldNode, **env: str) -> None:
         """Make a node part of the cluster; the first one is its head."""
         where = (
-            ["--head", f"--port={_PORT}", f"--include-dashboard={str(self.dashboard).lower()}"]
+            ["--head", f"--port={_PORT}", f"--include-dashboard={str(self.dashboard).lower()}", "--no-monitor"]
             if node is self.head
             else [f"--address={self.address}"]
         )
         small = ["--object-store-memory=80000000", "--num-cpus=0", "--disable-usage-stats"]
+        small += ["--include-log-monitor=false"]
         # A raylet ends where its agents are not up after 15 s, as on a busy machine: then it is started again.
         for _ in range(10):
             code, output = await self.run(
