@@ -76,7 +76,7 @@ class PoolHooks:
     stop: Callable[[str], None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiter:
     """Something that waits for a node; None: the session stops. `passed`: how often a later one was taken first."""
 
@@ -140,8 +140,8 @@ class NodePool:
             if names and not noticed and waited > _JOIN_NOTICE_SECONDS:
                 noticed = True
                 self._settings.log(f"waiting for {', '.join(names)} to answer")
-            if self.usable and waited > _JOIN_SECONDS:
-                self._settings.log(f"starting without {', '.join(names)}, which is used once it answers")
+            if names and self.usable and waited > _JOIN_SECONDS:
+                self._settings.log(f"starting without {', '.join(names)}: used as soon as they answer")
                 return
 
     @asynccontextmanager

@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +50,8 @@ class Spool:
         (folder / _LOGS).mkdir(parents=True)
         write_atomic(folder / _NAME_FILE, to_json(_SpooledAttempt(run=run, trial=trial, number=number)))
         self._locks[folder.name] = os.open(folder / _NAME_FILE, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._locks[folder.name], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError):  # some file systems have no locks
+            fcntl.flock(self._locks[folder.name], fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder / _LOGS
 
     def entries(self) -> list[SpoolEntry]:
