@@ -26,6 +26,7 @@ from aiohttp import web
 
 from cli_world import STANDINS
 from paths import REPOSITORY
+from proctor.core.record import to_json
 from proctor.core.run import JournalEntry
 from proctor.results import RunStore
 from proctor.results.journal import read_journal
@@ -40,7 +41,7 @@ PROVIDER_HOST = f"{_NET}.2.1"
 _UPLINK = f"proctor-{_NET}"
 _PORT = 6379
 _BIN = Path(sys.executable).parent
-_RAY = _BIN / "ray"
+RAY = _BIN / "ray"
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ class ClusterWorld:
         (plugins / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n")
         self.variables: dict[str, str] = {}
         self.python_path = ""
+        self.dashboard = False  # which listings of the engine's state need, and nothing else
+        # Without what the dashboard is made of, the engine's agents are small, and start in time on a busy machine.
+        self._no_dashboard = folder / "no-dashboard"
+        self._no_dashboard.mkdir()
+        (self._no_dashboard / "opencensus.py").write_text("raise ImportError\n")
 
     @property
     def head(self) -> WorldNode:
@@ -207,7 +213,7 @@ class ClusterWorld:
             "HOME": str(node.folder / "home"),
             "XDG_CACHE_HOME": str(node.folder / "cache"),
             "PROCTOR_RESULTS": str(node.folder / "results"),
-            "PYTHONPATH": f"{REPOSITORY / 'src'}:{STANDINS}:{self.folder / 'plugins'}:{self.python_path}",
+            "PYTHONPATH": self.modules(REPOSITORY / "src"),
             "PROCTOR_LEASE_SECONDS": str(LEASE_SECONDS),
             "PROCTOR_TRACEBACK": "1",
             "TOY_TASKS": "12",
@@ -215,7 +221,7 @@ class ClusterWorld:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_enable_metrics_collection": "0",
             "RAY_worker_niceness": "0",
-            "RAY_raylet_start_wait_time_s": "80",  # 30 by default, in which a busy machine does not start a node
+            "RAY_raylet_start_wait_time_s": "60",  # 30 by default, in which a busy machine does not start a node
             "RAY_agent_register_timeout_ms": "80000",
             "RAY_AUTH_MODE": "token" if self.token else "disabled",
             **({"RAY_AUTH_TOKEN": TOKEN} if self.token else {}),
@@ -225,20 +231,27 @@ class ClusterWorld:
         for file in node.hidden:
             subprocess.run(self.command(node, "mount", "--bind", "/dev/null", file), check=True)
 
+    def modules(self, source: Path) -> str:
+        """Where a node finds modules; `source` has Proctor itself."""
+        found = (source, STANDINS, self.folder / "plugins", self.python_path)
+        return ":".join(map(str, found if self.dashboard else (self._no_dashboard, *found)))
+
     def _inside(self, node: WorldNode, *words: str) -> None:
         subprocess.run(["nsenter", "--target", str(node.pid), "--net", *words], check=True, capture_output=True)
 
     async def start_engine(self, node: WorldNode, **env: str) -> None:
         """Make a node part of the cluster; the first one is its head."""
         where = (
-            ["--head", f"--port={_PORT}", "--include-dashboard=false"]
+            ["--head", f"--port={_PORT}", f"--include-dashboard={str(self.dashboard).lower()}", "--no-monitor"]
             if node is self.head
             else [f"--address={self.address}"]
         )
         small = ["--object-store-memory=80000000", "--num-cpus=0", "--disable-usage-stats"]
-        for _ in range(3):
+        small += ["--include-log-monitor=false"]
+        # A raylet ends where its agents are not up after 15 s, as on a busy machine: then it is started again.
+        for _ in range(10):
             code, output = await self.run(
-                node, str(_RAY), "start", *where, f"--node-ip-address={node.address}", *small, seconds=90, **env
+                node, str(RAY), "start", *where, f"--node-ip-address={node.address}", *small, seconds=120, **env
             )
             if code == 0:
                 return
@@ -257,8 +270,7 @@ class ClusterWorld:
     async def restart(self, node: WorldNode) -> None:
         """Switch a node on again, with the home that it had."""
         self.kill(node)
-        self.boot(node)
-        await self.start_engine(node)
+        await self.start(node.number)
 
     def kill(self, node: WorldNode) -> None:
         """Switch a node off."""
@@ -313,7 +325,7 @@ class ClusterWorld:
             STANDINS / "toy_agent.py",
             *("--agent-command", """sh -c 'exec python3 -I -S "$PROCTOR_AGENT"'"""),
             *("--model", MODEL, "--max-turns", provider.turns, "--grade-concurrency", 2),
-            *self._executor_words(),
+            *self.executor_words(),
             *more,
         )
 
@@ -325,9 +337,9 @@ class ClusterWorld:
 
     def resume_words(self, *more: object) -> tuple[object, ...]:
         name = f"toy/{self.store().run_id}"
-        return (_BIN / "proctor", "bench", "resume", name, *self._executor_words(), *more)
+        return (_BIN / "proctor", "bench", "resume", name, *self.executor_words(), *more)
 
-    def _executor_words(self) -> tuple[object, ...]:
+    def executor_words(self) -> tuple[object, ...]:
         return ("--executor", "ray", "--address", self.address, "--node-slots", 2)
 
     async def start_resume(self, provider: BookProvider, *more: object) -> asyncio.subprocess.Process:
@@ -344,12 +356,23 @@ class ClusterWorld:
         """The last run that there is."""
         return RunStore(max((self.head.folder / "results" / "toy").glob("run-*")))
 
-    def has_worker(self, node: WorldNode) -> bool:
-        """Whether a driver has started its worker on a node."""
-        return any(
-            "NodeWorker" in " ".join(process.info["cmdline"] or ()) and is_of(process, node)
+    def workers(self, node: WorldNode) -> list[psutil.Process]:
+        """What a driver has started on a node."""
+        return [
+            process
             for process in psutil.process_iter(["cmdline"])
-        )
+            if "NodeWorker" in " ".join(process.info["cmdline"] or ()) and is_of(process, node)
+        ]
+
+    def left_over(self) -> list[str]:
+        """What of ended sessions still runs on nodes: workers, agents and their environments."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            words = " ".join(process.info["cmdline"] or ())
+            is_ours = "NodeWorker" in words or "bwrap" in words or "toy_agent" in words or "PROCTOR_AGENT" in words
+            if is_ours and any(is_of(process, node) for node in self.nodes.values()):
+                found.append(words)
+        return found
 
     def journal(self) -> list[JournalEntry]:
         return list(read_journal(self.store().journal))
@@ -357,8 +380,8 @@ class ClusterWorld:
     def spools(self) -> list[Path]:
         """What nodes keep of attempts at the last run."""
         run_id = self.store().run_id
-        found = [name for node in self.nodes.values() for name in node.folder.glob("cache/proctor/spool/*/*.json")]
-        return [name.parent for name in found if json.loads(name.read_bytes())["run_id"] == run_id]
+        found = [name for node in self.nodes.values() for name in node.folder.glob("cache/proctor/spool/*/*/*.json")]
+        return [name.parent for name in found if json.loads(name.read_bytes())["run"].split("/")[1] == run_id]
 
 
 @asynccontextmanager
@@ -385,7 +408,7 @@ def missing() -> str | None:
     """Why no such cluster can be made here."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "namespaces are made by root on Linux"
-    if not _RAY.exists():
+    if not RAY.exists():
         return "Ray is not installed: pip install 'ray[default]'"
     if shutil.which("ip") is None or shutil.which("unshare") is None:
         return "ip and unshare are not installed"
@@ -404,12 +427,16 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
+_OF_A_MOMENT = {"run_id", "started_at", "ended_at", "seconds", "agent_seconds", "grade_seconds", "node", "machine"}
+_OF_A_MOMENT |= {"active_seconds", "idle_seconds", "active_share"}
+
+
 def result_rows(store: RunStore) -> dict[str, Any]:
     """Results without what differs between machines and moments."""
-    rows = {}
-    for result in store.results():
-        row = json.loads(json.dumps({"status": result.status, "cause": result.cause}))
-        row["usage"] = [(usage.model, usage.requests, usage.tokens.total, usage.cost_usd) for usage in result.usage]
-        row["attempts"] = len(result.attempts)
-        rows[str(result.task_id)] = row
-    return rows
+    return {result.task_id: _without(json.loads(to_json(result)), _OF_A_MOMENT) for result in store.results()}
+
+
+def _without(value: Any, names: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _without(inner, names) for name, inner in value.items() if name not in names}
+    return [_without(inner, names) for inner in value] if isinstance(value, list) else value

@@ -23,6 +23,7 @@ _CONTAINERS = (
     "benchmarks/terminal_bench/test_attacks.py",
     "benchmarks/terminal_bench/test_benchmark.py",
     "runner/executors/test_ray.py",
+    "runner/executors/test_ray_nodes.py",
 )
 _FOR_CONTAINERS = {"need_docker", "need_machines", "own_base"}
 _CONTAINER_FIXTURES = {"docker", "evo", "feature", "pro", "swe_python", "verified"}

@@ -25,4 +25,3 @@ if without == "fence":
     # The driver gives a trial out again all the same.
     lease.NodeLease.holds = property(lambda _: True)  # type: ignore[assignment, method-assign]
     lease.NodeLease._watch = _hold_for_ever  # type: ignore[method-assign]
-    node_gate.NodeGate.wait_for_copy = _wait_for_nothing  # type: ignore[assignment, method-assign]

@@ -8,17 +8,11 @@ import click
 
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.formatting import file_size
 from proctor.core.options import option_fields
 from proctor.core.request import RunRequest
 
 if TYPE_CHECKING:
-    from proctor.doctor import Diagnosis
-    from proctor.runner.executors.node_report import NodeReport
     from proctor.runner.executors.ray_cluster import ClusterNode, RayCluster
-
-# A difference of clocks beyond this is worth a look: times in results are those of the nodes.
-_CLOCK_SECONDS = 2.0
 
 
 @click.group()
@@ -38,23 +32,21 @@ def _cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def doctor(*, address: str | None, insecure_cluster: bool, as_json: bool) -> int:
-    """Show every node side by side: versions, programs, data, images, disk, Docker, clock.
+    """Show every node side by side: versions, programs, data, images, disk, Docker, token, clock.
 
     Exits 12 when a node cannot be used, or differs from the others in its version of Proctor or its data.
     """
-    reports, diagnoses = asyncio.run(_on_all(address, insecure=insecure_cluster, work=_examine))
-    rows, differing = _doctor_rows(reports, diagnoses)
+    from proctor.cli.cluster_doctor import doctor_table, examine, find_problems
+
+    nodes = asyncio.run(_on_all(address, insecure=insecure_cluster, work=examine))
     if as_json:
-        print_json(reports)
+        print_json(nodes)
     else:
-        print_table(["", *(report.name for report in reports)], rows)
-        for name in differing:
-            log(f"the nodes differ: {name}")
-    must_agree = any(name == "proctor" or name.startswith("data ") for name in differing)
-    unusable = [report.name for report, found in zip(reports, diagnoses, strict=True) if not found.usable]
-    for name in unusable:
-        log(f"{name} cannot be used: see `proctor doctor` there")
-    return InfrastructureError.exit_code if unusable or must_agree else 0
+        print_table(["", *(node.name for node in nodes)], doctor_table(nodes))
+    problems = find_problems(nodes)
+    for problem in problems:
+        log(problem.text)
+    return InfrastructureError.exit_code if any(problem.serious for problem in problems) else 0
 
 
 @command.command()
@@ -78,20 +70,23 @@ def fetch(
     from pathlib import Path
 
     from proctor.runner.executors.node_report import fetch_on_node
+    from proctor.runner.executors.ray_cluster import NodeGone
 
     size = option_fields(RunRequest)["image_disk"].read(image_disk, Path.cwd(), text=True)
+    source = None if origin is None else str(Path(origin).absolute())
 
-    async def work(cluster: "RayCluster", nodes: Sequence["ClusterNode"]) -> Any:
-        return await asyncio.gather(
-            *(cluster.run_on(node, fetch_on_node, bench, split, origin, size) for node in nodes)
-        )
+    async def work(cluster: "RayCluster", nodes: Sequence["ClusterNode"]) -> list[tuple[str, bool, str]]:
+        async def fetch_to(node: "ClusterNode") -> tuple[str, bool, str]:
+            try:
+                return node.name, *await cluster.run_on(node, fetch_on_node, bench, split, source, size)
+            except NodeGone as gone:
+                return node.name, False, str(gone)
 
-    nodes, done = asyncio.run(_on_all(address, insecure=insecure_cluster, work=_with_nodes(work)))
-    print_table(
-        ["NODE", "STATE", "DATA"],
-        [[node.name, "ok" if ok else "failed", text] for node, (ok, text) in zip(nodes, done, strict=True)],
-    )
-    return 0 if all(ok for ok, _ in done) else InfrastructureError.exit_code
+        return list(await asyncio.gather(*map(fetch_to, nodes)))
+
+    done = asyncio.run(_on_all(address, insecure=insecure_cluster, work=work))
+    print_table(["NODE", "STATE", "DATA"], [[name, "ok" if ok else "failed", text] for name, ok, text in done])
+    return 0 if all(ok for _, ok, _ in done) else InfrastructureError.exit_code
 
 
 @command.command()
@@ -125,54 +120,3 @@ async def _on_all(
         raise InfrastructureError(f"a node has left the cluster: {gone}", fix="try again") from gone
     finally:
         await cluster.close()
-
-
-def _with_nodes(
-    work: "Callable[[RayCluster, Sequence[ClusterNode]], Awaitable[Any]]",
-) -> "Callable[[RayCluster, Sequence[ClusterNode]], Awaitable[Any]]":
-    async def both(cluster: "RayCluster", nodes: Sequence["ClusterNode"]) -> Any:
-        return nodes, await work(cluster, nodes)
-
-    return both
-
-
-async def _examine(
-    cluster: "RayCluster", nodes: Sequence["ClusterNode"]
-) -> tuple[list["NodeReport"], list["Diagnosis"]]:
-    from proctor.doctor import diagnose
-    from proctor.runner.executors.node_report import report_node
-
-    reports = await asyncio.gather(*(cluster.run_on(node, report_node, node.name, node.address) for node in nodes))
-    return list(reports), list(await asyncio.gather(*(cluster.run_on(node, diagnose) for node in nodes)))
-
-
-def _doctor_rows(
-    reports: Sequence["NodeReport"], diagnoses: Sequence["Diagnosis"]
-) -> tuple[list[list[str]], list[str]]:
-    """A row for each thing, a column for each node; and in which of the things nodes differ that should not."""
-    compared = {
-        "proctor": [report.proctor for report in reports],
-        "python": [report.machine.python for report in reports],
-        "processor": [report.machine.processor for report in reports],
-        "cpus": [str(report.machine.cpus) for report in reports],
-        "memory": [file_size(report.machine.memory_mb << 20) for report in reports],
-        "kernel": [report.machine.kernel for report in reports],
-    }
-    for name in sorted({name for report in reports for name in report.data}):
-        compared[f"data {name}"] = [report.data.get(name, "missing") for report in reports]
-    shown = {
-        "address": [report.address for report in reports],
-        **compared,
-        "free disk": [file_size(report.free_bytes) for report in reports],
-        "spooled attempts": [str(report.spooled) for report in reports],
-    }
-    first = reports[0].seconds
-    shown["clock"] = [f"{report.seconds - first:+.1f} s" for report in reports]
-    for number, check in enumerate(diagnoses[0].checks):
-        shown[check.name] = [
-            f"{found.checks[number].state.value}: {found.checks[number].detail}" for found in diagnoses
-        ]
-    differing = [name for name, values in compared.items() if len(set(values)) > 1]
-    if max(abs(report.seconds - first) for report in reports) > _CLOCK_SECONDS:
-        differing.append("clock")
-    return [[name, *values] for name, values in shown.items()], differing

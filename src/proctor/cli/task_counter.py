@@ -1,6 +1,7 @@
 """Counts the tasks of an evaluation on stderr, with the reason of each that has one, and shows what takes long."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,10 +16,11 @@ _SHOWN_TASKS: Final = 3
 class TaskCounter:
     """Logs every task that is finished; and what is running, while nothing else is logged, in a `with` block."""
 
-    def __init__(self, total: int, *, quiet: bool) -> None:
+    def __init__(self, total: int, *, quiet: bool, describe_nodes: Callable[[], str] = lambda: "") -> None:
         self._count = 0
         self._total = total
         self._quiet = quiet
+        self._describe_nodes = describe_nodes
         self._running: dict[str, float] = {}
         self._reasons = ReasonLog()
         self._heartbeat = Heartbeat(self._describe)
@@ -54,4 +56,4 @@ class TaskCounter:
         now, running = time.monotonic(), sorted(self._running.items(), key=lambda item: item[1])
         shown = ", ".join(f"{task_id} for {duration(now - since)}" for task_id, since in running[:_SHOWN_TASKS])
         more = f", and {len(running) - _SHOWN_TASKS} more" if len(running) > _SHOWN_TASKS else ""
-        return f"{self} are done; running: {shown}{more}" if running else ""
+        return f"{self} are done; running: {shown}{more}{self._describe_nodes()}" if running else ""

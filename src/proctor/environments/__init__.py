@@ -15,6 +15,7 @@ from proctor.environments.reaper import ReapResult, reap
 
 __all__ = [
     "ReapResult",
+    "docker_images",
     "docker_unavailable_reason",
     "docker_version",
     "local_unavailable_reason",
@@ -87,6 +88,24 @@ async def docker_version(url: str | None = None) -> str:
                 return str((await docker.version())["Version"])
     finally:
         await disconnect(docker)
+
+
+async def docker_images(url: str | None = None) -> dict[str, str]:
+    """The ids of the images that the engine has, by their tags.
+
+    Raises:
+        InfrastructureError: there is none, or it does not respond.
+    """
+    from proctor.environments.docker_engine import connect, disconnect, engine_errors
+
+    docker = connect(url)
+    try:
+        with engine_errors("list its images"):
+            async with asyncio.timeout(_VERSION_SECONDS):
+                listed = await docker.images.list()
+    finally:
+        await disconnect(docker)
+    return {tag: str(image["Id"]) for image in listed for tag in image.get("RepoTags") or () if tag != "<none>:<none>"}
 
 
 async def docker_limits(url: str | None = None) -> dict[str, bool]:

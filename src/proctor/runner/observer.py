@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from proctor.core.causes import Cause
+from proctor.core.formatting import plural
 from proctor.core.record import Record
 from proctor.core.result import TaskResult
 from proctor.core.run import Trial
@@ -16,6 +17,16 @@ class NodeStatus(Record):
     busy: int
     places: int
     problem: str = ""
+
+
+def describe_nodes(nodes: Sequence[NodeStatus]) -> str:
+    """How many nodes work, how full they are, and which ones do not; nothing on one machine."""
+    if not nodes:
+        return ""
+    working = [node for node in nodes if not node.problem]
+    slots = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} slots"
+    others = "".join(f"; {node.name} {node.problem}" for node in nodes if node.problem)
+    return f"; {plural(len(working), 'node')}, {slots} busy{others}"
 
 
 class RunObserver:

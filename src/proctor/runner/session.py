@@ -189,6 +189,7 @@ async def run_session(
             shared, planned, plan = await _plan_new(stack, job, hooks, options or {})
             if not hooks.confirm(plan or planned[0].config) or hooks.dry_run:
                 return SessionResult()
+            await shared.executor.check()
             stores, sweep = _create(planned[0].config, plan, hooks.results)
             await stack.enter_async_context(hold_runs(stores))
         else:

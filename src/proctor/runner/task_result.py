@@ -90,6 +90,17 @@ def make_task_result(
     )
 
 
+def with_attempt_usage(result: TaskResult, number: int, usage: tuple[ModelUsage, ...]) -> TaskResult:
+    """A result in which one attempt has used this, as came to be known later."""
+    attempts = tuple(
+        msgspec.structs.replace(attempt, usage=usage) if attempt.number == number else attempt
+        for attempt in result.attempts
+    )
+    return msgspec.structs.replace(
+        result, attempts=attempts, usage=sum_usage(used for attempt in attempts for used in attempt.usage)
+    )
+
+
 def skipped_result(run_id: str, task: Task, trial: Trial, reason: str) -> TaskResult:
     """The recorded result of a trial that cannot be run on this machine, so that no attempt was made."""
     status, cause = Status.SKIPPED, Cause.NOT_RUNNABLE_HERE

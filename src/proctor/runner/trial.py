@@ -210,7 +210,7 @@ class TrialRunner:
             self._trial,
             record=record,
             graded=graded,
-            attempts=tuple(self._attempts),
+            attempts=tuple(await asyncio.to_thread(self._known_attempts)),
         )
         entries.append(self._journal_entry(number, "recorded", cause=result.cause))
         # The result holds the verdict, so a grade is finished when it is recorded, and not before.
@@ -266,6 +266,16 @@ class TrialRunner:
     def _keep_crash_log(self, folder: Path, content: bytes) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / CRASH_LOG, Redactor(self._run.secrets).redact_bytes(content))
+
+    def _known_attempts(self) -> list[Attempt]:
+        """All attempts; what one had in flight when its node was lost may have come to be known since."""
+        store, trial, prices = self._run.store, self._trial, self._run.prices
+        return [
+            task_result.stored_attempt_entry(store, trial, attempt.number, attempt.started_at, prices)
+            if attempt.cause is Cause.NODE_LOST
+            else attempt
+            for attempt in self._attempts
+        ]
 
     def _stored_attempts(self) -> list[Attempt]:
         return [

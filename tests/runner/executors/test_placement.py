@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading
+from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
 
 
 @dataclass
@@ -49,3 +49,23 @@ def test_a_grading_goes_to_the_node_that_answered_if_it_has_a_place() -> None:
     assert choose_for_grading([there, here], "here") is there
     there.grading = 1
     assert choose_for_grading([there, here], "here") is None
+
+
+@dataclass
+class Waiting:
+    image: str | None
+    passed: int = 0
+
+
+def test_a_node_takes_the_first_trial_whose_image_it_has() -> None:
+    node, waiting = Node("one", images={"ubuntu"}), [Waiting("debian"), Waiting("alpine"), Waiting("ubuntu")]
+    assert choose_waiting(waiting, node) is waiting[2]
+    assert [one.passed for one in waiting] == [1, 1, 0]
+    assert choose_waiting(waiting[:2], node) is waiting[0]
+    assert choose_waiting([Waiting(None), Waiting("ubuntu")], node).image is None
+
+
+def test_no_trial_is_passed_over_for_ever() -> None:
+    node, first = Node("one", images={"ubuntu"}), Waiting("debian")
+    taken = [choose_waiting([first, Waiting("ubuntu"), Waiting("ubuntu")], node) for _ in range(4)]
+    assert [one is first for one in taken] == [False, False, False, True]

@@ -16,6 +16,8 @@ def test_an_attempt_is_kept_until_it_is_removed(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     logs = spool.create("run-001", TRIAL, 3)
     (logs / RECORDING_FILE).write_bytes(b"one\ntwo\n")
+    assert Spool(tmp_path).entries() == []  # it is being made
+    spool.close()
     (entry,) = Spool(tmp_path).entries()
     key = attempt_key("run-001", TRIAL, 3)
     assert (entry.key, entry.run, entry.trial, entry.number, entry.size) == (key, "run-001", TRIAL, 3, 8)
@@ -28,6 +30,7 @@ def test_an_attempt_is_kept_until_it_is_removed(tmp_path: Path) -> None:
 def test_what_nobody_asked_for_in_a_month_or_cannot_be_read_is_removed(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     old = spool.create("run-001", TRIAL, 1).parent
+    spool.close()
     long_ago = time.time() - 40 * 86400
     os.utime(old, (long_ago, long_ago))
     (tmp_path / "broken").mkdir()

@@ -28,6 +28,7 @@ from proctor.core.request import EvaluateRequest
 from proctor.report.cli_records import ValidationReport
 from proctor.results.formats import find_format
 from proctor.runner.evaluation import Evaluation, PredictionSource, open_evaluation
+from proctor.runner.observer import describe_nodes
 
 
 def evaluate(given: dict[str, Any]) -> int:
@@ -137,7 +138,14 @@ def _count_tasks(evaluation: Evaluation, given: dict[str, Any], fix: str) -> Ite
     if not given["quiet"]:
         for line in reason_lines({bad.task_id: "; ".join(bad.problems) for bad in evaluation.invalid}):
             log(f"invalid: {line}")
-    with TaskCounter(len(evaluation.tasks), quiet=given["quiet"]) as counter:
+    cluster = evaluation.cluster
+
+    def nodes() -> str:
+        return "" if cluster is None else describe_nodes(cluster.nodes)
+
+    if cluster is not None and not given["quiet"]:
+        log(f"{plural(len(evaluation.tasks), 'task')}{nodes()}")
+    with TaskCounter(len(evaluation.tasks), quiet=given["quiet"], describe_nodes=nodes) as counter:
         try:
             yield counter
         except asyncio.CancelledError:

@@ -11,7 +11,7 @@ from proctor.core.run import RunConfig, Trial
 from proctor.gateway import ExchangeFinished
 from proctor.results import RunStore
 from proctor.results.run_names import run_title
-from proctor.runner.observer import NodeStatus, RunObserver
+from proctor.runner.observer import NodeStatus, RunObserver, describe_nodes
 from proctor.runner.resume import TrialState
 from proctor.runner.run_cost import RunCost
 
@@ -89,17 +89,8 @@ class RunProgress(RunObserver):
         return (
             f"{self.done}/{self.total} done, {len(self.running)} running, "
             f"{self.statuses[Status.RESOLVED]} resolved, {self.statuses[Status.ERROR]} errors, "
-            f"{cost}, {self._tokens_per_minute():,.0f} tokens/min, {time_left([self])}{self._nodes_text()}"
+            f"{cost}, {self._tokens_per_minute():,.0f} tokens/min, {time_left([self])}{describe_nodes(self.nodes)}"
         )
-
-    def _nodes_text(self) -> str:
-        """How many nodes work, how full they are, and which ones do not; nothing on one machine."""
-        if not self.nodes:
-            return ""
-        working = [node for node in self.nodes if not node.problem]
-        slots = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} slots"
-        others = "".join(f"; {node.name} {node.problem}" for node in self.nodes if node.problem)
-        return f"; {len(working)} nodes, {slots} busy{others}"
 
     def _tokens_per_minute(self) -> float:
         now = time.monotonic()

@@ -65,6 +65,13 @@ class Executor(ABC):
 
     max_trials: int
 
+    async def check(self) -> None:  # noqa: B027 - a default
+        """See that it can be opened, before anything is written.
+
+        Raises:
+            ProctorError: it cannot.
+        """
+
     @abstractmethod
     async def open(
         self, stack: AsyncExitStack, machine: MachineResources, runs: Sequence["RunSession"], budget: RunBudget

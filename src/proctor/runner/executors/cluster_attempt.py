@@ -14,7 +14,6 @@ from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import from_json, to_json
 from proctor.core.result import AgentMetrics
-from proctor.gateway import RunBudget
 from proctor.gateway.budget import BudgetReservation
 from proctor.gateway.sync_queue import SyncQueue
 from proctor.results import usage_cost
@@ -68,7 +67,6 @@ class ClusterAttempt(Assignment):
         node: NodeClient,
         reservation: BudgetReservation,
         *,
-        budget: RunBudget,
         syncs: SyncQueue,
         check_environment: EnvironmentCheck,
     ) -> None:
@@ -76,7 +74,6 @@ class ClusterAttempt(Assignment):
         self._run = run
         self._client = node
         self._reservation = reservation
-        self._budget = budget
         self._syncs = syncs
         self._check_environment = check_environment
         self._charged_usd = 0.0
@@ -112,6 +109,7 @@ class ClusterAttempt(Assignment):
         finally:
             lost.cancel()
             receiving.cancel()
+            client.finish(order.key)
             await self._syncs.run(copy.close)
         detail = f"node {client.name} was lost: {client.lost_reason}"
         return self._ended_early(spec, Cause.NODE_LOST, detail, started_at, time.monotonic() - clock)
@@ -184,7 +182,7 @@ class ClusterAttempt(Assignment):
             raise NodeGone(str(error)) from error
         await self._syncs.sync(copy)
         self._charge(parts[-1].spent_usd)
-        self._client.send("acknowledge", order.key, copy.size, self._budget.spent_usd)
+        self._client.acknowledge(order.key, copy.size)
 
     def _charge(self, spent_usd: float) -> None:
         if spent_usd > self._charged_usd:
@@ -195,7 +193,7 @@ class ClusterAttempt(Assignment):
         """A full disk is one node's: it gets no further work, and the attempt is repeated elsewhere."""
         if cause is not Cause.DISK_FULL:
             return cause
-        self._client.drained = f"its disk is full: {detail}"
+        self._client.drain_full_disk(detail)
         return Cause.NODE_LOST
 
     def _output(self, ended: AttemptEnded) -> AttemptOutput:
@@ -278,13 +276,8 @@ async def _receive_work(
             match message:
                 case FileBytes():
                     _write(folder, message)
-                case StageFailed() if message.usage:
-                    raise UsageError(message.detail)
-                case StageFailed(cause=Cause.NODE_LOST | Cause.DISK_FULL):
-                    client.drained = client.drained or message.detail
-                    raise NodeGone(message.detail)
                 case StageFailed():
-                    raise InfrastructureError(message.detail, cause=message.cause)
+                    raise _work_error(client, message)
                 case GradingEnded(evaluation=evaluation, folder=there):
                     moved = here(evaluation.artifacts, there)
                     return GradingEnded(msgspec.structs.replace(evaluation, artifacts=moved), str(folder))
@@ -292,6 +285,17 @@ async def _receive_work(
                     moved = here(health.artifacts, there)
                     return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
     raise NodeGone("the node disconnected without a result")
+
+
+def _work_error(client: NodeClient, failed: StageFailed) -> Exception:
+    """Why a node has not graded or validated something, as an error."""
+    if failed.usage:
+        return UsageError(failed.detail)
+    if failed.cause is Cause.DISK_FULL:
+        client.drain_full_disk(failed.detail)
+    if failed.cause in {Cause.DISK_FULL, Cause.NODE_LOST}:
+        return NodeGone(failed.detail)
+    return InfrastructureError(failed.detail, cause=failed.cause)
 
 
 def _write(folder: Path, part: FileBytes) -> None:

@@ -16,6 +16,7 @@ from proctor.runner.executors.messages import EvaluationOrder, EvaluationSetup, 
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
 from proctor.runner.executors.ray_cluster import NodeGone
+from proctor.runner.observer import NodeStatus
 
 
 class ClusterGrader:
@@ -34,6 +35,11 @@ class ClusterGrader:
             InfrastructureError: no node of it can be used.
         """
         await self._pool.open(stack)
+
+    @property
+    def nodes(self) -> list[NodeStatus]:
+        """The nodes, and how busy they are."""
+        return self._pool.statuses("grading")
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """What `Benchmark.grade` does, on a node."""
@@ -60,7 +66,8 @@ class ClusterGrader:
                 try:
                     return await receive_work(node, "evaluate", order, context.folder)
                 except NodeGone as gone:
-                    node.lose(str(gone))
+                    if node.usable:
+                        node.lose(str(gone))
 
     async def _open_node(self, node: NodeClient) -> None:
         await node.open("open_evaluation", self._setup)

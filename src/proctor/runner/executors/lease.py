@@ -91,9 +91,14 @@ class DriverLease:
         self._received_at = boot_seconds()
 
     @property
+    def silent_seconds(self) -> float:
+        """For how long the node has not answered."""
+        return boot_seconds() - self._received_at
+
+    @property
     def overdue(self) -> bool:
         """Whether the node has not answered for as long as a lease lasts."""
-        return boot_seconds() > self._received_at + self.seconds
+        return self.silent_seconds > self.seconds
 
     @property
     def seconds_left(self) -> float:

@@ -1,7 +1,9 @@
 """What the driver and the nodes send each other."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import proctor
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -22,12 +24,14 @@ class NodeRun:
     """A run that a node is to work on.
 
     Attributes:
+        versions: of the programs on the driver's machine, now.
         script: the script that responds as the model, and the name of its file.
         prices: the user's table of prices, and the name of its file.
     """
 
     config: RunConfig
     model: ModelChoice | None
+    versions: Mapping[str, str]
     script: tuple[str, bytes] | None = None
     prices: tuple[str, bytes] | None = None
 
@@ -43,10 +47,10 @@ class NodeSetup:
 
 
 class NodeInfo(Record):
-    """What a node says of itself; `problems`: why it cannot be used."""
+    """What a node says of itself; `problems`: why it cannot be used. `machine`: None where it could not say it."""
 
     name: str
-    machine: Machine
+    machine: Machine | None
     proctor: str
     problems: tuple[str, ...] = ()
 
@@ -84,13 +88,14 @@ class GradingOrder:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSetup:
-    """What a node opens to grade without an agent."""
+    """What a node opens to grade without an agent; `proctor`: the driver's version."""
 
     request: EvaluateRequest
     benchmark: str
     source: str
     split: str | None
     data_digest: str
+    proctor: str = proctor.__version__
 
 
 @dataclass(frozen=True, slots=True)

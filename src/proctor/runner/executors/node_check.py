@@ -1,7 +1,7 @@
 """Whether a node is like the machine that the run was planned on: programs, data, images, isolation, space."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -18,7 +18,7 @@ from proctor.core.task import Task
 from proctor.environments import reap
 from proctor.runner.agents import agent_factory
 from proctor.runner.evaluation import Evaluation
-from proctor.runner.executors.messages import EvaluationSetup, NodeInfo
+from proctor.runner.executors.messages import EvaluationSetup, NodeInfo, NodeRun
 from proctor.runner.machine_check import check_machine
 from proctor.runner.preflight import environment_digest, make_provider
 from proctor.runner.request import current_machine
@@ -27,14 +27,13 @@ from proctor.runner.scratch import scratch_folder
 
 
 async def open_machine(
-    stack: AsyncExitStack, name: str, configs: Sequence[RunConfig], grace_seconds: float
+    stack: AsyncExitStack, name: str, runs: Sequence[NodeRun], grace_seconds: float
 ) -> tuple[MachineResources | None, NodeInfo]:
     """What these runs share on this machine, until the stack is closed; None where it cannot be used, and why."""
     info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
-    first = configs[0]
-    wanted = first.versions.get("proctor", proctor.__version__)
-    if wanted != proctor.__version__:
-        return None, _with_problem(info, f"it has Proctor {proctor.__version__}, and the run's is {wanted}")
+    first = runs[0].config
+    if (problem := other_proctor(proctor.__version__, runs[0].versions["proctor"])) is not None:
+        return None, _with_problem(info, problem)
     try:
         provider = make_provider(first)
         stack.push_async_callback(provider.close)
@@ -45,8 +44,8 @@ async def open_machine(
         # What killed runs have left goes first, as on one machine.
         await reap(docker=first.runner == "docker")
         tasks = {task.id: task for task in await asyncio.to_thread(benchmark.tasks)}
-        for config in configs:
-            if (problem := await _other_version(config, benchmark, tasks, provider)) is not None:
+        for run in runs:
+            if (problem := await _other_program(run, benchmark, tasks, provider)) is not None:
                 return None, _with_problem(info, problem)
     except ProctorError as error:
         return None, _with_problem(info, error.sentence)
@@ -65,6 +64,8 @@ async def open_evaluating(
 ) -> tuple[Evaluation | None, NodeInfo]:
     """What grading without an agent needs on this machine; None where it cannot be used, and why."""
     info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
+    if (problem := other_proctor(proctor.__version__, setup.proctor)) is not None:
+        return None, _with_problem(info, problem)
     try:
         provider = make_provider(setup.request)
         stack.push_async_callback(provider.close)
@@ -91,21 +92,34 @@ def open_same_benchmark(config: RunConfig | EvaluationSetup) -> Benchmark:
         return reopen(config.benchmark, config.benchmark, config.split)
 
 
-async def _other_version(
-    config: RunConfig, benchmark: Benchmark, tasks: dict[str, Task], provider: EnvironmentProvider
-) -> str | None:
-    """What is not of the version that the run was planned with, if anything is."""
+def other_proctor(found: str, drivers: str) -> str | None:
+    """What is wrong with a node that has this version of Proctor; an empty one is none at all."""
+    if not found:
+        return "it has no Proctor where its Ray runs"
+    return None if found == drivers else f"it has Proctor {found}, and the driver has {drivers}"
+
+
+async def program_versions(
+    config: RunConfig, benchmark: Benchmark, tasks: Mapping[str, Task], provider: EnvironmentProvider
+) -> dict[str, str]:
+    """What this machine has of all that a run is made with."""
     chosen = [tasks[task_id] for task_id in config.tasks]
     agent = await asyncio.to_thread(agent_factory(agent_class(config.agent), config, benchmark), chosen[0])
-    found = dict(await asyncio.to_thread(agent.versions))
-    # An image is compared when it is used: nothing is pulled here.
-    found["environment"] = await environment_digest(
-        benchmark, chosen, provider, GradeOptions(image=config.image), pull=False
-    )
-    for name, version in found.items():
-        wanted = config.versions.get(name, version)
-        if wanted != version and not (name == "environment" and provider.uses_images):
-            return f"its {name} is {version}, and the run's is {wanted}"
+    versions = {"proctor": proctor.__version__, **await asyncio.to_thread(agent.versions)}
+    if not provider.uses_images:  # an image is compared when it is used: nothing is pulled here
+        options = GradeOptions(image=config.image)
+        versions["environment"] = await environment_digest(benchmark, chosen, provider, options, pull=False)
+    return versions
+
+
+async def _other_program(
+    run: NodeRun, benchmark: Benchmark, tasks: Mapping[str, Task], provider: EnvironmentProvider
+) -> str | None:
+    """What is not of the version that the driver has, if anything is."""
+    for name, version in (await program_versions(run.config, benchmark, tasks, provider)).items():
+        wanted = run.versions.get(name, version)
+        if wanted != version:
+            return f"its {name} is {version}, and the driver's is {wanted}"
     return None
 
 

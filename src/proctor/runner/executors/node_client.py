@@ -16,6 +16,7 @@ _RENEWALS_PER_LEASE: Final = 10
 _CONNECT_SECONDS: Final = 60.0
 _OPEN_SECONDS: Final = 300.0
 _CLOSE_SECONDS: Final = 20.0
+_SILENT_SECONDS: Final = 5.0
 
 
 class NodeClient:
@@ -49,6 +50,7 @@ class NodeClient:
         self.assigned = 0
         self.drained = ""
         self.images: set[str] = set()
+        self._acknowledged: dict[str, int] = {}
         self.lost = asyncio.Event()
         self.lost_reason = ""
         self._actor = actor
@@ -78,6 +80,11 @@ class NodeClient:
         if self.info is not None and self.info.problems:
             return "; ".join(self.info.problems)
         return f"lost: {self.lost_reason}" if self.lost.is_set() else self.drained
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has answered lately; one that does not may still come back before its lease ends."""
+        return self._lease is not None and self._lease.silent_seconds < _SILENT_SECONDS
 
     async def connect(self) -> None:
         """Wait for its worker, and renew its lease from now on.
@@ -114,9 +121,23 @@ class NodeClient:
         """Call a method whose result does not matter."""
         self._actor.send(method, *arguments)
 
+    def acknowledge(self, key: str, size: int) -> None:
+        """So much of an attempt's recording is synced. Renewals say it again until `finish`, as a call can be lost."""
+        self._acknowledged[key] = size
+        self.send("acknowledge", key, size, self._budget.spent_usd)
+
+    def finish(self, key: str) -> None:
+        """An attempt is over."""
+        self._acknowledged.pop(key, None)
+
     def stream(self, method: str, order: object) -> AsyncIterator[NodeMessages]:
         """Call a method that sends messages."""
         return self._actor.stream(method, order)
+
+    def drain_full_disk(self, detail: str) -> None:
+        """Its disk is full: it gets no further work in this session, and what it works on goes on."""
+        self.drained = f"its disk is full: {detail}"
+        self._on_change()
 
     def lose(self, reason: str) -> None:
         """Give the node up: its lease is not renewed any more."""
@@ -158,7 +179,8 @@ class NodeClient:
         while lease is not None:
             try:
                 async with asyncio.timeout(lease.seconds / 2):
-                    renewal = self._actor.call("renew", lease.reported_at, self._budget.spent_usd)
+                    known = dict(self._acknowledged)
+                    renewal = self._actor.call("renew", lease.reported_at, self._budget.spent_usd, known)
                     lease.renewed(await renewal)
             except (NodeGone, TimeoutError) as error:
                 # One that does not answer for a while keeps what it does: only the end of the lease is certain.

@@ -6,22 +6,32 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, Literal
 
+import proctor
 from proctor.core.errors import InfrastructureError
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import END_SECONDS, lease_seconds
+from proctor.runner.executors.messages import NodeInfo
+from proctor.runner.executors.node_check import other_proctor
 from proctor.runner.executors.node_client import NodeClient
-from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading
+from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
 from proctor.runner.executors.ray_cluster import ClusterNode, NodeGone, RayCluster
 from proctor.runner.observer import NodeStatus
 
 _LOOK_SECONDS: Final = 5.0
-_SILENT_HEAD_SECONDS: Final = 12.0
-_NOTICE_SECONDS: Final = 5.0
+# After a minute without its head, the engine would end this process: attempts wait for their leases before that.
+_SILENT_HEAD_SECONDS: Final = 20.0
+_NOTICE_SECONDS: Final = 3.0
+# A session that starts says after so long whom it waits for, and goes without them after so long.
+_JOIN_NOTICE_SECONDS: Final = 8.0
+_JOIN_SECONDS: Final = 30.0
 _NO_NODE_SECONDS: Final = 600.0
 _NO_NODE_VARIABLE: Final = "PROCTOR_NODE_WAIT_SECONDS"
 _DRAINED: Final = "drained"
+# A trial may be taken before so many earlier ones where the node has its image; each is passed over so often at most.
+_MAX_AHEAD: Final = 8
 WorkKind = Literal["attempt", "grading"]
 
 
@@ -66,13 +76,14 @@ class PoolHooks:
     stop: Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiter:
-    """Something that waits for a node; None: the session stops."""
+    """Something that waits for a node; None: the session stops. `passed`: how often a later one was taken first."""
 
     image: str | None
     preferred: str | None
     node: asyncio.Future[NodeClient | None]
+    passed: int = 0
 
 
 class NodePool:
@@ -86,11 +97,18 @@ class NodePool:
         self._joining: dict[str, asyncio.Task[None]] = {}
         self._waiting: dict[WorkKind, deque[_Waiter]] = {"attempt": deque(), "grading": deque()}
         self._closed: set[WorkKind] = set()
+        self._found: list[ClusterNode] = []
+        self._reported: set[tuple[str, str]] = set()
 
     @property
     def usable(self) -> list[NodeClient]:
         """The nodes that get work."""
         return [node for node in self._nodes.values() if node.usable]
+
+    @property
+    def unusable_ids(self) -> list[str]:
+        """The ids of the nodes that get no work."""
+        return [node_id for node_id, node in self._nodes.items() if not node.usable]
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Join the cluster, and open every node that is alive, before the first work is given out.
@@ -102,7 +120,7 @@ class NodePool:
         stack.push_async_callback(self._cluster.close)
         stack.push_async_callback(self._close)
         await self._look_for_nodes()
-        await asyncio.gather(*self._joining.values())
+        await self._wait_for_joining()
         if not self.usable:
             raise InfrastructureError(
                 "no node of the cluster can be used",
@@ -111,6 +129,20 @@ class NodePool:
             )
         watching = asyncio.create_task(self._watch())
         stack.push_async_callback(_end, watching)
+
+    async def _wait_for_joining(self) -> None:
+        """Wait for all nodes, so that the first ones do not get all the work; for slow ones not for long."""
+        started, noticed = asyncio.get_running_loop().time(), False
+        while joining := list(self._joining.values()):
+            await asyncio.wait(joining, timeout=1)
+            waited = asyncio.get_running_loop().time() - started
+            names = sorted(node.name for node in self._found if node.id in self._joining)
+            if names and not noticed and waited > _JOIN_NOTICE_SECONDS:
+                noticed = True
+                self._settings.log(f"waiting for {', '.join(names)} to answer")
+            if names and self.usable and waited > _JOIN_SECONDS:
+                self._settings.log(f"starting without {', '.join(names)}: used as soon as they answer")
+                return
 
     @asynccontextmanager
     async def place(
@@ -156,12 +188,16 @@ class NodePool:
     def changed(self) -> None:
         """Something about a node has changed."""
         self._dispatch()
-        self._hooks.changed(
-            [
-                NodeStatus(name=node.name, busy=node.busy, places=node.places, problem=node.problem)
-                for node in self._nodes.values()
-            ]
-        )
+        self._hooks.changed(self.statuses("attempt"))
+
+    def statuses(self, kind: WorkKind) -> list[NodeStatus]:
+        """How busy each node is with this."""
+        return [
+            NodeStatus(name=node.name, busy=node.busy, places=node.places, problem=node.problem)
+            if kind == "attempt"
+            else NodeStatus(name=node.name, busy=node.grading, places=node.grading_places, problem=node.problem)
+            for node in self._nodes.values()
+        ]
 
     def _dispatch(self) -> None:
         usable = self.usable
@@ -177,7 +213,9 @@ class NodePool:
                     node = choose_for_grading(usable, waiter.preferred)
                 if node is None:
                     break
-                waiting.popleft()
+                if kind == "attempt":
+                    waiter = choose_waiting([one for one in islice(waiting, _MAX_AHEAD) if not one.node.done()], node)
+                waiting.remove(waiter)
                 if kind == "attempt":
                     node.busy += 1
                     node.assigned += 1
@@ -190,7 +228,7 @@ class NodePool:
         """Look for nodes that join and leave; where none is left, or the head is silent, say so, and stop in time."""
         loop = asyncio.get_running_loop()
         alone_since: float | None = None
-        noticed = False
+        noticed = head_noticed = False
         looking: asyncio.Task[None] | None = None
         looked_at = loop.time()
         while True:
@@ -198,14 +236,20 @@ class NodePool:
             now = loop.time()
             if looking is None and now - looked_at >= _LOOK_SECONDS:
                 looking, looked_at = asyncio.create_task(self._look_for_nodes()), now
-            if looking is not None and looking.done() and looking.exception() is None:
-                looking, looked_at = None, now
-            elif looking is not None and now - looked_at > _SILENT_HEAD_SECONDS:
+            if looking is not None and looking.done():
+                if looking.exception() is None:
+                    looking, looked_at, head_noticed = None, now, False
+                else:
+                    looking = asyncio.create_task(self._look_for_nodes())  # the head may come back
+            if looking is not None and now - looked_at > _SILENT_HEAD_SECONDS:
                 looking.cancel()
                 self._cluster.has_head = False
-                self._give_up(f"the head of the cluster at {self._cluster.address} does not answer")
+                self._give_up(f"{self._silent_head}; start the cluster again, and resume the run")
                 return
-            if self.usable or self._joining:
+            if looking is not None and not head_noticed and now - looked_at > _NOTICE_SECONDS:
+                head_noticed = True
+                self._settings.log(f"{self._silent_head}; the session stops after {_SILENT_HEAD_SECONDS:g} s of this")
+            if any(node.answers for node in self.usable):
                 alone_since, noticed = None, False
                 continue
             alone_since = now if alone_since is None else alone_since
@@ -219,6 +263,10 @@ class NodePool:
                 self._give_up("no node of the cluster could be used any more")
                 return
 
+    @property
+    def _silent_head(self) -> str:
+        return f"the head of the cluster at {self._cluster.address} does not answer"
+
     def _give_up(self, why: str) -> None:
         self._hooks.stop(why)
         self.close_for("attempt")
@@ -229,6 +277,7 @@ class NodePool:
     async def _look_for_nodes(self) -> None:
         alive = await self._cluster.nodes()
         drained = await self._cluster.drained()
+        self._found = alive
         for node in alive:
             known = self._nodes.get(node.id)
             if known is None and node.id not in self._joining:
@@ -264,18 +313,35 @@ class NodePool:
         try:
             await client.connect()
             await self._hooks.open(client)
-            if client.refused:
-                settings.log(f"node {node.name} is refused: {client.problem}")
-                await client.close()
-            elif node.id in await self._cluster.drained():
+            if not client.refused and node.id in await self._cluster.drained():
                 client.drained = _DRAINED
         except (NodeGone, TimeoutError) as error:
-            client.lose(str(error) or "it does not answer")
-            settings.log(f"node {node.name} cannot be used: {client.lost_reason}")
+            if (problem := await self._other_version(node)) is not None:
+                client.info = NodeInfo(name=node.name, machine=None, proctor="", problems=(problem,))
+            else:
+                client.lose(str(error) or "it does not answer")
+                self._report_once(node, f"cannot be used: {client.lost_reason}")
         finally:
+            if client.refused:
+                self._report_once(node, f"is refused: {client.problem}")
+                await client.close()
             self._nodes[node.id] = client
             self._joining.pop(node.id, None)
             self.changed()
+
+    async def _other_version(self, node: ClusterNode) -> str | None:
+        """What is wrong with a node's Proctor, where that is why it does not understand what it is asked."""
+        try:
+            found = await self._cluster.proctor_version(node)
+        except NodeGone:
+            return None
+        return other_proctor(found, proctor.__version__)
+
+    def _report_once(self, node: ClusterNode, problem: str) -> None:
+        """Nodes that cannot be used are tried again and again; each reason is worth a line once."""
+        if (node.name, problem) not in self._reported:
+            self._reported.add((node.name, problem))
+            self._settings.log(f"node {node.name} {problem}")
 
     async def _close(self) -> None:
         for task in list(self._joining.values()):

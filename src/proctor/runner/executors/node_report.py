@@ -1,8 +1,8 @@
 """What `proctor cluster` finds out about a node, and does there: functions that run on the node itself."""
 
 import asyncio
+import os
 import shutil
-import time
 from pathlib import Path
 
 import proctor
@@ -14,6 +14,7 @@ from proctor.core.files import cache_root
 from proctor.core.formatting import file_size
 from proctor.core.machine import Machine
 from proctor.core.record import Record
+from proctor.environments import docker_images
 from proctor.environments import provider as find_provider
 from proctor.runner.executors.spool import Spool
 from proctor.runner.request import current_machine
@@ -24,8 +25,9 @@ class NodeReport(Record):
 
     Attributes:
         data: the digest of each data set that was fetched to it, by benchmark and split.
+        images: the id of each container image that it has, by its tag; None where it has no Docker engine.
+        token: whether its Ray asks for a token.
         spooled: attempts of which it has something that no driver has taken over yet.
-        seconds: the time of its clock.
     """
 
     name: str
@@ -34,8 +36,9 @@ class NodeReport(Record):
     machine: Machine
     free_bytes: int
     data: dict[str, str]
+    images: dict[str, str] | None
+    token: bool
     spooled: int
-    seconds: float
 
 
 def report_node(name: str, address: str) -> NodeReport:
@@ -55,9 +58,17 @@ def report_node(name: str, address: str) -> NodeReport:
         machine=current_machine(),
         free_bytes=shutil.disk_usage(there).free,
         data=data,
+        images=_images(),
+        token=os.environ.get("RAY_AUTH_MODE", "").lower() == "token",
         spooled=len(Spool().entries()),
-        seconds=time.time(),
     )
+
+
+def _images() -> dict[str, str] | None:
+    try:
+        return asyncio.run(docker_images())
+    except ProctorError:
+        return None
 
 
 def fetch_on_node(benchmark: str, split: str | None, origin: str | None, image_bytes: int | None) -> tuple[bool, str]:

@@ -6,7 +6,7 @@ It holds what a local session holds (environments, gateway, sandboxes, agents), 
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +82,12 @@ class NodeWorker:
         self._gates: dict[str, NodeGate] = {}
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
-    async def renew(self, reported_at: float | None, spent_usd: float = 0.0) -> float:
+    async def renew(
+        self, reported_at: float | None, spent_usd: float = 0.0, acknowledged: Mapping[str, int] | None = None
+    ) -> float:
         """Renew the lease; returns the present moment of this node's clock."""
+        for key, size in (acknowledged or {}).items():
+            await self.acknowledge(key, size, spent_usd)
         self._budget.update(spent_usd)
         return boot_seconds() if reported_at is None else self._lease.renew(reported_at)
 
@@ -93,9 +97,7 @@ class NodeWorker:
 
     async def open(self, setup: NodeSetup) -> NodeInfo:
         """Prepare to work on these runs; says why that cannot be done, where it cannot."""
-        machine, info = await open_machine(
-            self._stack, self._name, [run.config for run in setup.runs], setup.grace_seconds
-        )
+        machine, info = await open_machine(self._stack, self._name, setup.runs, setup.grace_seconds)
         if machine is None:
             return info
         self._budget = BudgetCopy(setup.limit_usd, spent_usd=setup.spent_usd)
@@ -249,8 +251,7 @@ class NodeWorker:
 
     async def spooled(self) -> list[SpoolEntry]:
         """The recordings of attempts whose end no driver has acknowledged, and that are not being made now."""
-        found = await asyncio.to_thread(self._spool.entries)
-        return [entry for entry in found if entry.key not in self._gates]
+        return await asyncio.to_thread(self._spool.entries)
 
     async def spooled_digest(self, key: str, size: int) -> str:
         """Of the first bytes of such a recording."""
@@ -268,6 +269,7 @@ class NodeWorker:
         """End all work, and free what was opened."""
         await self._stop_all()
         await self._stack.aclose()
+        self._spool.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
         self._lease.close()
 
@@ -303,6 +305,8 @@ class NodeWorker:
     async def _environment_digest(self, resources: RunResources, task_id: str) -> str:
         machine = resources.machine
         spec = machine.benchmark.environment_spec(machine.tasks[task_id], machine.grade_options)
+        if spec.build is not None and (spec.image is None or resources.config.force_build):
+            return ""  # each node builds its own, from data that is the same
         try:
             return await machine.provider.digest(spec)
         except ProctorError:

@@ -24,7 +24,15 @@ class PlacementCandidate(Protocol):
         ...
 
 
+class WaitingTrial(Protocol):
+    """What waits for a place, and how often a later one was taken first."""
+
+    image: str | None
+    passed: int
+
+
 C = TypeVar("C", bound=PlacementCandidate)
+W = TypeVar("W", bound=WaitingTrial)
 
 
 def choose_for_attempt(nodes: Sequence[C], image: str | None) -> C | None:
@@ -35,6 +43,18 @@ def choose_for_attempt(nodes: Sequence[C], image: str | None) -> C | None:
         key=lambda node: (node.busy / node.places, not node.has_image(image), node.assigned, node.name),
         default=None,
     )
+
+
+def choose_waiting(waiting: Sequence[W], node: PlacementCandidate) -> W:
+    """Which of these a node takes: the first whose image it has, unless the first of all was passed over too often."""
+    first = waiting[0]
+    if first.passed >= len(waiting):
+        return first
+    chosen = next((one for one in waiting if node.has_image(one.image)), first)
+    if chosen is not first:
+        for earlier in waiting[: waiting.index(chosen)]:
+            earlier.passed += 1
+    return chosen
 
 
 def choose_for_grading(nodes: Sequence[C], preferred: str | None) -> C | None:

@@ -7,8 +7,9 @@ request. An attempt whose node is lost is given out again when the lease has end
 
 import asyncio
 import math
+import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +21,13 @@ from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.gateway.sync_queue import SyncQueue
 from proctor.runner.executors.base import Assignment, Executor, GradingSpec
+from proctor.runner.executors.cluster_address import find_cluster
 from proctor.runner.executors.cluster_attempt import ClusterAttempt, StoppedAssignment, receive_grading
 from proctor.runner.executors.messages import GradingOrder, NodeRun, NodeSetup, run_key
+from proctor.runner.executors.node_check import program_versions
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
+from proctor.runner.executors.prefetch_plan import PrefetchPlan
 from proctor.runner.executors.ray_cluster import NodeGone
 from proctor.runner.executors.spool_collector import collect_spool
 from proctor.runner.models import ModelAccess
@@ -34,6 +38,7 @@ from proctor.runner.state import RunSession
 # Trials that are worked on or wait at once; nodes that join later find some that wait.
 _MAX_TRIALS: Final = 2048
 _PREFETCHED_PER_PLACE: Final = 2
+_COLLECT_SECONDS: Final = 10.0
 
 
 class RayExecutor(Executor):
@@ -46,6 +51,11 @@ class RayExecutor(Executor):
         self._access = access
         self._syncs = SyncQueue(max_wait_seconds=math.inf)
         self._environments: dict[str, str] = {}
+        self._prefetches = PrefetchPlan()
+
+    async def check(self) -> None:
+        """See that this machine is a node of a cluster that has a token."""
+        await asyncio.to_thread(find_cluster, self._settings.address, insecure=self._settings.insecure)
 
     async def open(
         self, stack: AsyncExitStack, machine: MachineResources, runs: Sequence[RunSession], budget: RunBudget
@@ -57,7 +67,7 @@ class RayExecutor(Executor):
         """
         self._machine, self._runs, self._budget = machine, runs, budget
         self._setup = NodeSetup(
-            tuple([await asyncio.to_thread(_node_run, run) for run in runs]),
+            tuple([await _node_run(run, machine) for run in runs]),
             machine.grace_seconds,
             budget.limit_usd,
             budget.spent_usd,
@@ -66,19 +76,24 @@ class RayExecutor(Executor):
         hooks = PoolHooks(open=self._open_node, changed=self._report_nodes, stop=self._stop)
         self._pool = NodePool(self._settings, budget, hooks)
         await self._pool.open(stack)
+        stack.push_async_callback(self._collect_spools)
         stopping = asyncio.create_task(self._close_when_stopped())
         stack.callback(stopping.cancel)
 
     def prefetch(self, tasks: Iterable[Task]) -> None:
         """Have each node fetch what its first tasks need."""
-        if not self._machine.provider.uses_images:
-            return
-        upcoming = list(dict.fromkeys(task.id for task in tasks))
-        usable = self._pool.usable
-        for number, node in enumerate(usable):
-            share = upcoming[number :: len(usable)][: _PREFETCHED_PER_PLACE * node.places]
-            node.images |= {image for task_id in share if (image := self._image(self._machine.tasks[task_id]))}
-            node.send("prefetch", share)
+        if self._machine.provider.uses_images:
+            usable = self._pool.usable
+            each = _PREFETCHED_PER_PLACE * self._settings.places
+            self._prefetches.start((task.id for task in tasks), [node.node.id for node in usable], each)
+            for node in usable:
+                self._prefetch_on(node)
+
+    def _prefetch_on(self, node: NodeClient) -> None:
+        """Have a node fetch what its next tasks need."""
+        share = self._prefetches.claim(node.node.id, _PREFETCHED_PER_PLACE * node.places)
+        node.images |= {image for task_id in share if (image := self._image(self._machine.tasks[task_id]))}
+        node.send("prefetch", share)
 
     @asynccontextmanager
     async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:
@@ -91,11 +106,13 @@ class RayExecutor(Executor):
                     yield StoppedAssignment()
                     return
                 self._pool.changed()
+                if self._machine.provider.uses_images:
+                    self._prefetches.given_out(task.id)
+                    self._prefetch_on(node)
                 attempt = ClusterAttempt(
                     run,
                     node,
                     reservation,
-                    budget=self._budget,
                     syncs=self._syncs,
                     check_environment=self._check_environment,
                 )
@@ -115,13 +132,22 @@ class RayExecutor(Executor):
                 try:
                     return await receive_grading(node, order, spec.folder)
                 except NodeGone as gone:
-                    node.lose(str(gone))
+                    await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
+                    if node.usable:
+                        node.lose(str(gone))
 
     async def _open_node(self, node: NodeClient) -> None:
         """Open a worker on a node, and take over what it still has of earlier attempts."""
         await node.open("open", self._setup, self._access)
         if not node.refused:
             await collect_spool(node, self._runs, self._budget)
+
+    async def _collect_spools(self) -> None:
+        """Take over what could not be when the nodes joined: workers of a killed session may have been ending then."""
+        for node in self._pool.usable:
+            with suppress(NodeGone, TimeoutError):
+                async with asyncio.timeout(_COLLECT_SECONDS):
+                    await collect_spool(node, self._runs, self._budget)
 
     async def _close_when_stopped(self) -> None:
         await self._runs[0].shared.stopped.wait()
@@ -131,6 +157,8 @@ class RayExecutor(Executor):
         self._runs[0].stop(Cause.NO_NODE, why)
 
     def _report_nodes(self, nodes: list[NodeStatus]) -> None:
+        for gone in self._pool.unusable_ids:
+            self._prefetches.forget(gone)
         for run in self._runs:
             run.observer.nodes_changed(nodes)
 
@@ -152,15 +180,17 @@ class RayExecutor(Executor):
             return None  # the error is raised again when the task is worked on
 
 
-def _node_run(run: RunSession) -> NodeRun:
-    """A run, with the user's files that nodes need of it."""
-    model = run.plan.model
-    script = None
-    if model is not None and model.kind == "script" and model.source is not None:
-        script = (Path(model.source).name, Path(model.source).read_bytes())
-    prices = run.config.prices
-    table = None if prices is None or not Path(prices).is_file() else (Path(prices).name, Path(prices).read_bytes())
-    return NodeRun(run.config, model, script, table)
+async def _node_run(run: RunSession, machine: MachineResources) -> NodeRun:
+    """A run, with the user's files that nodes need of it, and the versions that they must have."""
+    model, prices = run.plan.model, run.config.prices
+    script = model.source if model is not None and model.kind == "script" else None
+    table = prices if prices is not None and await asyncio.to_thread(Path(prices).is_file) else None
+    versions = await program_versions(run.config, machine.benchmark, machine.tasks, machine.provider)
+    return NodeRun(run.config, model, versions, await _named_content(script), await _named_content(table))
+
+
+async def _named_content(file: str | None) -> tuple[str, bytes] | None:
+    return None if file is None else (Path(file).name, await asyncio.to_thread(Path(file).read_bytes))
 
 
 def check_request(*, isolation: bool, own_login: bool, objects: Sequence[str]) -> None:

@@ -6,26 +6,22 @@ None of the engine's own retries is used: work that is repeated without our know
 import asyncio
 import atexit
 import contextlib
+import importlib.metadata
 import logging
 import os
-import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
 
-import psutil
-
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError
+from proctor.runner.executors.cluster_address import find_cluster
 from proctor.runner.executors.messages import NodeMessages
 from proctor.runner.executors.node_worker import NodeWorker
 
-_INSTALL: Final = "install it on every node with: pip install 'proctor[ray]'"
 _NAMESPACE: Final = "proctor"
 _DRAINED_PREFIX: Final = b"proctor:drained:"
-_CURRENT_CLUSTER: Final = Path("/tmp/ray/ray_current_cluster")  # noqa: S108 - where the engine keeps it
+# A function of Python itself: one of ours might not be there, or be another one.
+_VERSION_OF: Final = importlib.metadata.version
 _CHECK_SECONDS: Final = 30.0
 _CALLS_AT_ONCE: Final = 64
 
@@ -110,12 +106,10 @@ class RayCluster:
         """Connect to the cluster that this machine is a node of.
 
         Raises:
-            InfrastructureError: the engine is not installed, this machine is no node, or the cluster does not answer.
-            UsageError: the cluster lets in whoever reaches it.
+            InfrastructureError: this machine is no node, or the cluster does not answer.
+            UsageError: the engine is not installed, or the cluster lets in whoever reaches it.
         """
-        address = await asyncio.to_thread(_find_cluster, address)
-        if not insecure:
-            await asyncio.to_thread(_check_token, address)
+        address = await asyncio.to_thread(find_cluster, address, insecure=insecure)
         try:
             await asyncio.to_thread(_connect, address)
         except Exception as error:
@@ -194,6 +188,22 @@ class RayCluster:
         except RayError as error:
             raise NodeGone(f"{node.name}: {_first_line(error)}") from error
 
+    async def proctor_version(self, node: ClusterNode) -> str:
+        """Which version of Proctor a node has, which may be too different to answer anything else; empty: none.
+
+        Raises:
+            NodeGone: the node does not answer.
+        """
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                return str(await self.run_on(node, _VERSION_OF, "proctor"))
+        except NodeGone as gone:
+            if "PackageNotFoundError" in str(gone.__cause__):
+                return ""
+            raise
+        except TimeoutError:
+            raise NodeGone("it does not answer") from None
+
     async def close(self) -> None:
         """Leave the cluster."""
         import ray
@@ -203,92 +213,6 @@ class RayCluster:
         else:
             # It would wait for the head for a minute, and then end this process.
             atexit.unregister(ray.shutdown)
-
-
-def check_installed() -> None:
-    """See that the engine is installed, without importing it.
-
-    Raises:
-        UsageError: it is not.
-    """
-    from importlib.util import find_spec
-
-    if find_spec("ray") is None:
-        raise UsageError("--executor ray needs Ray, which is not installed", fix=_INSTALL)
-
-
-def _find_cluster(address: str | None) -> str:
-    """The address of the cluster that this machine is a node of.
-
-    The engine ends the whole process where it is asked to join from a machine that is no node, so that this is found
-    out before.
-    """
-    check_installed()
-    wanted = address or os.environ.get("RAY_ADDRESS") or None
-    here = [found for process in psutil.process_iter(["name", "cmdline"]) if (found := _cluster_of(process))]
-    if wanted in {None, "auto"} and here:
-        try:
-            last = _CURRENT_CLUSTER.read_text().strip()
-        except OSError:
-            last = ""
-        return last if last in here else here[0]
-    if wanted is not None and any(_same_address(wanted, one) for one in here):
-        return wanted
-    there = "any cluster" if wanted in {None, "auto"} else f"the cluster at {wanted}"
-    raise InfrastructureError(
-        f"this machine is not a node of {there}",
-        fix=f"start one here first, with: ray start --address={wanted or 'HOST:6379'} (a head: ray start --head)",
-    )
-
-
-def _cluster_of(process: psutil.Process) -> str | None:
-    """The address of the cluster whose node this process is, if it is one."""
-    if process.info["name"] != "raylet":
-        return None
-    prefix = "--gcs-address="
-    found = [word.removeprefix(prefix) for word in process.info["cmdline"] or () if word.startswith(prefix)]
-    return found[0] if found else None
-
-
-def _same_address(one: str, other: str) -> bool:
-    host, _, port = one.rpartition(":")
-    other_host, _, other_port = other.rpartition(":")
-    if port != other_port:
-        return False
-    try:
-        return host == other_host or socket.gethostbyname(host) == socket.gethostbyname(other_host)
-    except OSError:
-        return False
-
-
-def _check_token(address: str) -> None:
-    """See that the cluster refuses whoever has no token.
-
-    Raises:
-        UsageError: it does not.
-    """
-    # In a process of its own: how the engine authenticates is fixed when it is first used.
-    program = (
-        "import sys; from ray._raylet import GcsClient;"
-        " GcsClient(address=sys.argv[1]).internal_kv_get(b'proctor', None, timeout=10); print('open')"
-    )
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
-    try:
-        found = subprocess.run(
-            [sys.executable, "-c", program, address],
-            env={**variables, "RAY_AUTH_MODE": "disabled"},
-            capture_output=True,
-            timeout=_CHECK_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return  # it does not answer; joining it says so
-    if b"open" in found.stdout:
-        raise UsageError(
-            "the cluster has no token: whoever reaches it can run programs on its nodes and read the model's key",
-            where=address,
-            fix="start its nodes with RAY_AUTH_MODE=token and the same token, or give --insecure-cluster",
-        )
 
 
 def _connect(address: str) -> None:

@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from proctor.core.causes import Cause
-from proctor.core.result import estimated_cost
-from proctor.core.run import JournalEntry
+import msgspec
+
+from proctor.core.errors import InvalidData
+from proctor.core.record import read_record, to_json
+from proctor.core.result import ModelUsage, TaskResult, estimated_cost
 from proctor.gateway import RunBudget
 from proctor.results import usage_cost
-from proctor.results.attempt_record import RECORDING_FILE
+from proctor.results.attempt_record import RECORDING_FILE, AttemptRecord, attempt_file
 from proctor.results.journal import read_journal
 from proctor.runner.executors.messages import SpoolEntry, run_key
 from proctor.runner.executors.node_client import NodeClient
@@ -19,6 +22,7 @@ from proctor.runner.executors.recording_copy import RecordingCopy
 from proctor.runner.executors.spool import file_digest
 from proctor.runner.run_cost import recording_usage
 from proctor.runner.state import RunSession
+from proctor.runner.task_result import with_attempt_usage
 
 _ENDED: Final = frozenset({"answered", "collected"})
 
@@ -60,21 +64,25 @@ async def _collect(node: NodeClient, run: RunSession, entry: SpoolEntry, budget:
         copy.close()
     usage = recording_usage(recording, run.prices)
     budget.correct((usage_cost(usage) or 0.0) - before)
+    await _correct_records(run, entry, logs, usage)
+
+
+async def _correct_records(run: RunSession, entry: SpoolEntry, logs: Path, usage: tuple[ModelUsage, ...]) -> None:
+    """Put what an attempt really cost into all that was written of it; while it has not ended, its recording counts."""
     last = None
     with suppress(OSError):
         for line in read_journal(run.store.journal):
             if (line.task_id, line.trial, line.attempt) == (entry.trial.task_id, entry.trial.number, entry.number):
-                last = line
-    # Of an attempt that has not ended in the journal, the recording is what counts.
-    if last is not None and last.stage in _ENDED:
-        corrected = JournalEntry(
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            task_id=last.task_id,
-            trial=last.trial,
-            attempt=last.attempt,
-            stage=last.stage,
-            cause=last.cause or Cause.NODE_LOST,
-            cost_usd=usage_cost(usage),
-            estimated_usd=estimated_cost(usage),
-        )
-        await run.journal.commit(corrected)
+                last = line if line.stage in _ENDED else last
+    if last is None:
+        return
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    cost = {"cost_usd": usage_cost(usage), "estimated_usd": estimated_cost(usage)}
+    files: dict[Path, bytes] = {}
+    with suppress(InvalidData, OSError):
+        record = read_record(attempt_file(logs), AttemptRecord)
+        files[attempt_file(logs)] = to_json(msgspec.structs.replace(record, usage=usage))
+    stored = run.store.result_file(entry.trial.task_id, entry.trial.number)
+    with suppress(InvalidData, OSError):
+        files[stored] = to_json(with_attempt_usage(read_record(stored, TaskResult), entry.number, usage))
+    await run.journal.commit(msgspec.structs.replace(last, at=at, **cost), files=files)
