@@ -45,6 +45,7 @@ class Terminal:
             "TERM": "tmux-256color",
             "LANG": "C.UTF-8",
             "XDG_CACHE_HOME": str(WORK / ".cache"),
+            "PYTEST_ADDOPTS": "-p no:cacheprovider -p no:asyncio",  # whose warnings name folders of this machine
         }
         # None of the caller's own variables is in a picture.
         bash = ["env", "-i", *(f"{name}={value}" for name, value in env.items()), "bash", "--norc", "--noprofile"]
@@ -155,11 +156,7 @@ def main() -> None:
         one.draw("completion")
     draw_watch()
     draw("gpus", "proctor bench run core-mini --agent oracle --runner docker --gpus 1")
-    draw(
-        "plugin",
-        "proctor plugin new agent my_agent",
-        "PYTHONPATH=my_agent python -m pytest -q -p no:cacheprovider my_agent",
-    )
+    draw("plugin", "proctor plugin new agent my_agent", "pytest -q my_agent")
     write_frames()
     draw("frames", "cat frames.py", "python frames.py", width=110)
     shutil.rmtree(WORK)
