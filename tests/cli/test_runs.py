@@ -321,11 +321,11 @@ def test_four_thousand_runs_are_listed_in_no_time_and_linearly(
 
 
 def test_imported_runs_are_marked_in_every_report(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for changes in ({"origin": "harbor", "name": "theirs"}, {"name": "ours"}):
+    for origin, name in (("harbor", "theirs"), (None, "ours")):
         store = new_run("toy", root=results)
         store_trial(store, "a", Cause.SOLVED, logs=False, categories={"language": "go"})
         store_trial(store, "b", Cause.TESTS_FAILED, logs=False, categories={"language": "c"})
-        finish(store, **changes)
+        finish(store, origin=origin, name=name)
     for words in (["report", "toy"], ["pareto", "toy"], ["breakdown", "theirs"], ["compare", "ours", "theirs"]):
         assert dispatch(["bench", *words]) == 0
         assert "run-001 (theirs) is imported from harbor: its verdicts were made there." in capsys.readouterr().out
