@@ -34,7 +34,8 @@ The file is TOML. All keys are optional; a wrong key is an error:
          commands depend on)
 [test]   format ("pytest", "unittest", "junit", "tap", "go-test-json", "exit-code"), command (list of words;
          "{{tests}}" stands for the changed test files, "{{report}}" for the path of the report), build (list of lists
-         of words, run in the repository before the tests), options, timeout_seconds, scope ("touched" or "all")
+         of words, run in the repository before the tests), services (list of shell commands that start what the tests
+         need, and return), options, timeout_seconds, scope ("touched" or "all")
 
 Set-up has the network, tests have none. Read the repository's own instructions and its CI configuration. Keep the file
 short. Change nothing else.
