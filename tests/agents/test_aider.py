@@ -22,7 +22,7 @@ def test_what_it_cannot_do_is_refused() -> None:
             Aider(AgentSetup(agent_options=options))
     with pytest.raises(UsageError, match="no tools"):
         Aider(AgentSetup(agent_options=AgentOptions(allowed_tools=("bash",))))
-    with pytest.raises(UsageError, match="told its model"):
+    with pytest.raises(UsageError, match="requires --model"):
         Aider().variables(AgentRequest(task_id="t", instruction="x", logs="/tmp"), "http://127.0.0.1:1")
 
 

@@ -16,7 +16,7 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another system prompt"):
         Copilot(AgentSetup(agent_options=AgentOptions(system_prompt="x")))
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp")
-    with pytest.raises(UsageError, match="told its model"):
+    with pytest.raises(UsageError, match="requires --model"):
         Copilot().variables(request, "http://127.0.0.1:1")
     launcher = tmp_path / "copilot"
     launcher.write_text("#!/bin/sh\n")

@@ -14,7 +14,7 @@ MODEL = "kimi-k2.5"
 
 def test_it_must_be_told_its_model(tmp_path: Path) -> None:
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp")
-    with pytest.raises(UsageError, match="told its model"):
+    with pytest.raises(UsageError, match="requires --model"):
         Kimi().files(request, PlainEnvironment(tmp_path), "http://127.0.0.1:1")
 
 

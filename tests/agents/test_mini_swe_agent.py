@@ -13,7 +13,7 @@ MODEL = "gpt-5.5"
 def test_what_it_cannot_do_is_refused() -> None:
     with pytest.raises(UsageError, match="one tool"):
         MiniSweAgent(AgentSetup(agent_options=AgentOptions(allowed_tools=("bash",))))
-    with pytest.raises(UsageError, match="told its model"):
+    with pytest.raises(UsageError, match="requires --model"):
         MiniSweAgent().variables(AgentRequest(task_id="t", instruction="x", logs="/tmp"), "http://127.0.0.1:1")
 
 

@@ -13,7 +13,7 @@ MODEL = "gpt-5.5"
 
 def test_what_it_cannot_do_is_refused() -> None:
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp", model="m")
-    with pytest.raises(UsageError, match="told its model"):
+    with pytest.raises(UsageError, match="requires --model"):
         Qwen().variables(msgspec.structs.replace(request, model=None), "http://127.0.0.1:1")
     long = AgentSetup(agent_options=AgentOptions(system_prompt="x" * 140_000))
     with pytest.raises(UsageError, match="cannot be longer"):

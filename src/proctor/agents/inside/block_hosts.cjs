@@ -2,6 +2,7 @@
 // whose names are in AGENT_BLOCKED_HOSTS, or end with one of them, cannot be reached, and are not even looked up.
 "use strict";
 const { syncBuiltinESMExports } = require("node:module");
+const { Writable } = require("node:stream");
 
 const blocked = process.env.AGENT_BLOCKED_HOSTS.split(" ");
 delete process.env.AGENT_BLOCKED_HOSTS;
@@ -30,13 +31,22 @@ globalThis.fetch = Object.assign(async function (given, ...rest) {
   return fetch(given, ...rest);
 }, fetch);
 
-for (const scheme of ["http", "https"]) {
-  const module = require("node:" + scheme);
+/** A request that fails as one without a network does; nothing is connected to for it. */
+function failedRequest(given) {
+  const request = new Writable({ write: (chunk, encoding, done) => done() });
+  for (const name of ["setTimeout", "setHeader", "setNoDelay", "setSocketKeepAlive", "flushHeaders"])
+    request[name] = () => request;
+  request.abort = () => request.destroy();
+  process.nextTick(() => request.destroy(unreachable(given)));
+  return request;
+}
+
+for (const name of ["node:http", "node:https"]) {
+  const module = require(name);
   for (const method of ["request", "get"]) {
     const real = module[method];
     module[method] = function (given, ...rest) {
-      // Nobody listens at this address: the request fails as one without a network does.
-      return real.call(module, isBlocked(given) ? scheme + "://127.0.0.1:0/" : given, ...rest);
+      return isBlocked(given) ? failedRequest(given) : real.call(module, given, ...rest);
     };
   }
 }
