@@ -68,7 +68,7 @@ def test_a_text_that_is_a_json_string_is_read_and_others_stay() -> None:
 def test_a_missing_or_wrong_field_is_named_with_its_row() -> None:
     with pytest.raises(InvalidData, match="org__repo-1: has no 'repo'"):
         swe_bench_row({**BASIC, "repo": ""})
-    with pytest.raises(InvalidData, match="not a text but int"):
+    with pytest.raises(InvalidData, match="not a string but int"):
         text_field({"instance_id": "i", "version": 3}, "version", default="")
     with pytest.raises(InvalidData, match="not an object"):
         object_field({"instance_id": "i", "repo_settings": "[]"}, "repo_settings")

@@ -57,7 +57,7 @@ def test_packages_that_only_conda_has_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "no YAML"),
+        ("a: [", "not valid YAML"),
         ("- 1", "no dependencies"),
         ("dependencies: 3", "no dependencies"),
         ("dependencies:\n  - pip=24.2=py39_0", "names no Python"),

@@ -123,7 +123,7 @@ async def test_what_is_printed_before_the_end_decides_nothing(manner: str, world
         Cause.TAMPERED,
         Status.RESOLVED,
     ), verdict.reason
-    assert "passes by what is printed alone" in verdict.reason
+    assert "passes only by its log" in verdict.reason
 
 
 async def test_a_reporter_that_is_found_on_the_stack_reports_altered_tests_as_passed(
