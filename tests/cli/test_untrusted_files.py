@@ -24,7 +24,7 @@ from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.predictions import read_swe_predictions
 from proctor.benchmarks.swe.row_sources import rows_from_copy
 from proctor.benchmarks.terminal_bench.convert import convert
-from proctor.benchmarks.terminal_bench.harbor_task import read_task
+from proctor.benchmarks.harbor.task_format import read_task
 from proctor.cli.dispatch import dispatch
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.gateway.prices import Prices

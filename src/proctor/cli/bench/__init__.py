@@ -58,7 +58,9 @@ def list_(**given: Any) -> Any:
 
 @command.command(short_help="Download a benchmark's data.")
 @click.argument("bench", shell_complete=completes("benchmarks"))
-@click.option("--from", "origin", type=_EXISTING, help="A copy on this machine.")
+@click.option(
+    "--from", "origin", metavar="PATH|REPOSITORY", help="A copy on this machine; for `harbor`, also a repository."
+)
 @click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
 @json_option
 @quiet_option
