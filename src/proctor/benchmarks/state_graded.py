@@ -252,7 +252,11 @@ async def run_script(
         return ScriptRun("no script was run")
     variables = {} if user is None else user.variables
     done = await environment.exec(
-        ["/bin/sh", "-c", RUN_SCRIPT], stdin=script, timeout=seconds, variables=variables, user=user and user.name
+        ["/bin/sh", "-c", RUN_SCRIPT],
+        stdin=script,
+        timeout=seconds,
+        variables=variables,
+        user=None if user is None else user.name,
     )
     note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
     return ScriptRun(note, {"script.out": done.stdout, "script.err": done.stderr})

@@ -11,14 +11,14 @@ from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.trees import FileEntry
 from proctor.environments import docker_unavailable_reason
 from proctor.environments.compose_model import MAIN
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
-from proctor.environments.docker_compose import MISSING_PLUGIN, ComposeProject, compose_version
+from proctor.environments.docker_compose import MISSING_PLUGIN, OWN_IMAGE, ComposeProject, compose_version
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
 from proctor.environments.docker_environment import DockerEnvironment
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
@@ -214,14 +214,14 @@ class DockerProvider(EnvironmentProvider):
 
     async def _make(self, spec: EnvironmentSpec) -> DockerEnvironment:
         docker = self._docker()
+        if spec.compose is not None:
+            return await self._make_with_services(docker, spec, spec.compose)
         described = await self._image_info(docker, spec)
         image = described["Id"]
         digest = f"docker:{described['Id']}"
         if not spec.workdir:
             spec = msgspec.structs.replace(spec, workdir=described.get("Config", {}).get("WorkingDir") or "/")
         user = str(described.get("Config", {}).get("User") or "")
-        if spec.compose is not None:
-            return await self._make_with_services(docker, spec, described)
         wants_loopback = spec.model_socket is not None or spec.allowed_hosts or spec.changes_network
         if self._private_relay and wants_loopback and (spec.network is not Network.NONE or spec.changes_network):
             on_bridge = spec.network is Network.OPEN or spec.changes_network
@@ -243,15 +243,15 @@ class DockerProvider(EnvironmentProvider):
             docker, config, spec, digest=digest, relay_factory=relay_factory, network=network, default_user=user
         )
 
-    async def _make_with_services(
-        self, docker: Docker, spec: EnvironmentSpec, described: dict[str, Any]
-    ) -> DockerEnvironment:
+    async def _make_with_services(self, docker: Docker, spec: EnvironmentSpec, file: Path) -> DockerEnvironment:
         """An environment that is the main service of a compose file, with the others beside it."""
-        assert spec.compose is not None  # noqa: S101 - asked before
         is_open = spec.network is Network.OPEN
-        project = await ComposeProject.up(docker, spec.compose, spec.labels, self._image_map, is_open=is_open)
+        project = await ComposeProject.up(docker, file, spec.labels, self._image_map, is_open=is_open)
         try:
-            spec = msgspec.structs.replace(spec, variables={**project.variables, **spec.variables})
+            spec = _as_main_service(spec, project)
+            described = await self._image_info(docker, spec)
+            if not spec.workdir:
+                spec = msgspec.structs.replace(spec, workdir=described.get("Config", {}).get("WorkingDir") or "/")
             first, *others = project.networks
             config = self._config(spec, described["Id"], described, first)
             config["NetworkingConfig"] = {"EndpointsConfig": {first: {"Aliases": [MAIN]}}}
@@ -424,6 +424,23 @@ class DockerProvider(EnvironmentProvider):
             "Labels": own_labels(spec.labels),
             "HostConfig": host,
         }
+
+
+def _as_main_service(spec: EnvironmentSpec, project: ComposeProject) -> EnvironmentSpec:
+    """The environment with what its compose file says of its main service: an image of its own, its variables."""
+    main = project.main
+    build, image = main.get("build"), main.get("image")
+    if build:
+        if build.get("dockerfile", "Dockerfile") != "Dockerfile":
+            raise InvalidData("its main service is built from another file than its Dockerfile", where=spec.compose)
+        spec = msgspec.structs.replace(spec, image=None, build=Path(str(build["context"])))
+    elif image and image != OWN_IMAGE:
+        spec = msgspec.structs.replace(spec, image=str(image), build=None)
+    return msgspec.structs.replace(
+        spec,
+        variables={**project.variables, **spec.variables},
+        workdir=spec.workdir or str(main.get("working_dir") or ""),
+    )
 
 
 def _check_spec(spec: EnvironmentSpec) -> None:

@@ -35,6 +35,7 @@ _UP_SECONDS: Final = 600.0
 _DOWN_SECONDS: Final = 120.0
 # Nothing else of this process is shown to the file, which may name variables.
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
+OWN_IMAGE: Final = "proctor-task"
 MISSING_PLUGIN: Final = InfrastructureError(
     "the compose plugin of Docker is not installed, which runs tasks with several containers",
     fix="install docker-compose-plugin, so that `docker compose version` works",
@@ -75,14 +76,13 @@ class ComposeProject:
         if await compose_version() is None:
             raise MISSING_PLUGIN
         name = f"proctor-{secrets.token_hex(6)}"
-        base = ("compose", "--project-name", name, "--project-directory", str(file.parent))
-        model = json.loads(await _docker(*base, "--file", str(file), "config", "--format", "json"))
-        problems = compose_problems(model, file.parent)
-        if problems:
-            raise InvalidData(f"it needs {'; '.join(problems)}", where=file)
         scratch = Path(tempfile.mkdtemp(prefix="proctor-compose-"))
-        project = cls(docker, name, scratch, model)
+        project = cls(docker, name, scratch, {})
         try:
+            project._model = await project._resolve(file)
+            problems = compose_problems(project._model, file.parent)
+            if problems:
+                raise InvalidData(f"it needs {'; '.join(problems)}", where=file)
             await project._start(file.parent, own_labels(labels), image_map, is_open=is_open)
         except BaseException:
             await asyncio.shield(project.down())
@@ -122,6 +122,15 @@ class ComposeProject:
         finally:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
+    async def _resolve(self, file: Path) -> dict[str, Any]:
+        """The file as the plugin reads it. Its main service may name no image: the task's own is meant."""
+        own = self._folder / "main.json"
+        own.write_text(json.dumps({"services": {MAIN: {"image": OWN_IMAGE}}}), encoding="utf-8")
+        words = ("compose", "--project-name", self.name, "--project-directory", str(file.parent))
+        found = await _docker(*words, "--file", str(own), "--file", str(file), "config", "--format", "json")
+        model: dict[str, Any] = json.loads(found)
+        return model
+
     async def _start(
         self, folder: Path, labels: dict[str, str], image_map: Mapping[str, str], *, is_open: bool
     ) -> None:
@@ -138,11 +147,9 @@ class ComposeProject:
         (self._folder / "compose.json").write_text(json.dumps(others), encoding="utf-8")
         if built:
             await self._compose("build", "--quiet", *built)
-        await self._compose("create", "--no-build", "--pull", "missing") if others["services"] else None
-        if not others["services"]:
-            await self._make_networks(labels)
-            return
-        self._containers = await self._find_containers()
+        if others["services"]:
+            await self._compose("create", "--no-build", "--pull", "missing")
+            self._containers = await self._find_containers()
         await self._make_networks(labels)
         if is_open:
             for container in self._containers.values():
@@ -150,7 +157,8 @@ class ComposeProject:
                     await self._docker._query_json(  # noqa: SLF001 - the library asks for the network first
                         f"networks/{BRIDGE}/connect", method="POST", data={"Container": container.id}
                     )
-        await self._compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+        if others["services"]:
+            await self._compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
 
     async def _make_networks(self, labels: dict[str, str]) -> None:
         """Those that no service but the main one is on, which the plugin does not make."""

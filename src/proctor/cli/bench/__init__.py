@@ -297,11 +297,16 @@ def show(**given: Any) -> Any:
 @click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
 @click.option("--out", type=_FILE, help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]")
 @click.option("--name", help="The name of the agent, in formats that have one. [default: agent and model]")
+@click.option(
+    "--image", metavar="IMAGE", help="For `harbor-tasks`: what images are built on, where the suite names none."
+)
 @click.option("--force", is_flag=True, help="Overwrite the target.")
 @results_option
 @json_option
 def export(**given: Any) -> Any:
-    """Write RUN in the format of another tool or of a benchmark's own harness."""
+    """Write RUN in the format of another tool or of a benchmark's own harness; with `--format harbor-tasks`, RUN is a
+    suite, whose tasks are written.
+    """
     return _body("formats").export(**given)
 
 
