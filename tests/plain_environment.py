@@ -70,7 +70,7 @@ class PlainEnvironment:
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
-        user: str | None = None,  # noqa: ARG002 - it has one user
+        user: str | None = None,
     ) -> ExecResult:
         started = time.monotonic()
         self.ran.append(tuple(argv))
