@@ -344,10 +344,11 @@ class HarborBenchmark(StateGradedBenchmark):
         harbor = self._task(task)
         if step.verifier.environment is not None:
             before = load_snapshot(folder / self.GRADING_DIR)
-            await end_leftovers(environment, before.processes, before.path)
+            found = await end_leftovers(environment, before.processes, before.path)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
-            return await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
+            one = await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
+            return msgspec.structs.replace(one, findings=(*found, *one.findings))
         await environment.set_network(*network_of(step.verifier.network or harbor.environment.network))
         evidence = await self._verify_shared(task, step, environment, folder, options, is_last=is_last)
         return StepSubmission(name=step.name, evidence=evidence)

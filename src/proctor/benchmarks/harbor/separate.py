@@ -34,6 +34,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.verdict import Finding
 from proctor.grading.controls import ControlSet, control_summary
 from proctor.grading.controls.papers import paper_files
+from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.outcome import TestRun
 from proctor.grading.state import (
     LeftoverPolicy,
@@ -43,6 +44,7 @@ from proctor.grading.state import (
     kill_processes,
     list_processes,
 )
+from proctor.grading.state.snapshot import read_small_file
 
 _MAX_ROUNDS: Final = 4
 _MAX_RUNS: Final = 3
@@ -58,17 +60,27 @@ OracleSubmission = Callable[[], AbstractAsyncContextManager[tuple[StepSubmission
 """Lets the solution work in an untouched environment, and gives what it submits for the step."""
 
 
-async def end_leftovers(environment: Environment, before: tuple[int, ...], path: str) -> tuple[str, ...]:
-    """End what the agent has left running and is no service: it must change no file after its time. The commands."""
-    ended: list[str] = []
-    for _ in range(_MAX_ROUNDS):
-        listed = await list_processes(environment, path)
-        own, others = find_leftovers(listed, before, LeftoverPolicy.SERVICES)
-        if not own and not others:
-            break
-        await kill_processes(environment, (*own, *others))
-        ended += [process.command for process in (*own, *others)]
-    return tuple(ended)
+async def end_leftovers(environment: Environment, before: tuple[int, ...], path: str) -> tuple[Finding, ...]:
+    """End what the agent has left running and is no service: it must change no file after its time.
+
+    A machine on which no command can be run is the agent's doing; its files can be copied out all the same.
+
+    Raises:
+        InfrastructureError: the environment is gone.
+    """
+    try:
+        for _ in range(_MAX_ROUNDS):
+            listed = await list_processes(environment, path)
+            own, others = find_leftovers(listed, before, LeftoverPolicy.SERVICES)
+            if not own and not others:
+                break
+            await kill_processes(environment, (*own, *others))
+    except InfrastructureError:
+        if await read_small_file(environment, "/etc/passwd") is None:
+            raise
+        code = EnvironmentCode.COMMANDS_BLOCKED
+        return (Finding(code=code.value, path="", detail=code.meaning),)
+    return ()
 
 
 async def collect_step(
@@ -112,8 +124,6 @@ async def _run_collect(environment: Environment, command: CollectCommand) -> She
             user=command.user,
         )
     except InfrastructureError as error:
-        if command.service == MAIN_SERVICE:
-            raise
         return ShellResult(exit_code=127, stdout="", stderr=str(error), seconds=0.0)
     return ShellResult(
         exit_code=ran.exit_code,
