@@ -64,8 +64,8 @@ class StateGradedBenchmark(Benchmark):
     async def evidence_for(
         self,
         task: Task,
-        prediction: Prediction,  # noqa: ARG002 - for subclasses
-        context: GradingContext,  # noqa: ARG002
+        prediction: Prediction,
+        context: GradingContext,
     ) -> Prediction:
         """The evidence on artifacts that were copied out of the agent's environment, for a benchmark with such.
 
@@ -76,12 +76,12 @@ class StateGradedBenchmark(Benchmark):
 
     async def work(
         self,
-        task: Task,  # noqa: ARG002 - for subclasses
+        task: Task,
         script: bytes | None,
         *,
         environment: Environment,
-        folder: Path,  # noqa: ARG002
-        options: GradeOptions,  # noqa: ARG002
+        folder: Path,
+        options: GradeOptions,
         seconds: float,
     ) -> ScriptRun:
         """Let a script work in an environment that is served."""

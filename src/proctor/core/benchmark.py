@@ -253,7 +253,7 @@ class Benchmark(ABC):
         """
         return nullcontext()
 
-    async def agent_user(self, task: Task, step: str, environment: Environment) -> AgentUser | None:  # noqa: ARG002 - for subclasses
+    async def agent_user(self, task: Task, step: str, environment: Environment) -> AgentUser | None:
         """Whom the agent's commands run as; by default, who may do all in the environment."""
         return None
 
@@ -266,11 +266,11 @@ class Benchmark(ABC):
 
     async def finish_step(
         self,
-        task: Task,  # noqa: ARG002 - for subclasses
-        step: str,  # noqa: ARG002
-        environment: Environment,  # noqa: ARG002
-        folder: Path,  # noqa: ARG002
-        options: GradeOptions,  # noqa: ARG002
+        task: Task,
+        step: str,
+        environment: Environment,
+        folder: Path,
+        options: GradeOptions,
     ) -> bool:
         """Keep what decides about a step, below `folder`; whether the next step is begun. For a task with steps.
 
@@ -376,7 +376,7 @@ class BenchmarkSource(ABC):
         """
         raise UsageError("the data of this benchmark is part of its package", fix="run it as it is")
 
-    async def fetch_repository(self, split: str | None, url: str, log: Callable[[str], None]) -> DatasetInfo:  # noqa: ARG002 - for subclasses
+    async def fetch_repository(self, split: str | None, url: str, log: Callable[[str], None]) -> DatasetInfo:
         """Fetch data of the user's own from a git repository; by default, there is no such data.
 
         Raises:

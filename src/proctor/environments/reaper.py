@@ -76,7 +76,7 @@ async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
 
 async def _reap_volumes(docker: "Docker") -> None:
     """The volumes that services of an environment shared."""
-    from proctor.environments import docker_engine  # noqa: PLC0415 - as above
+    from proctor.environments import docker_engine
 
     listed = await docker._query_json(  # noqa: SLF001 - the library's own call takes no filter
         "volumes", method="GET", params={"filters": json.dumps({"label": [docker_engine.LABEL]})}

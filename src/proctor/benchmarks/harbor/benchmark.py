@@ -195,7 +195,7 @@ class HarborBenchmark(StateGradedBenchmark):
             return error.sentence
         return None
 
-    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:  # noqa: ARG002 - see Benchmark
+    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
         """The container; all that the agent starts from is in its image.
 
         Raises:
@@ -228,7 +228,7 @@ class HarborBenchmark(StateGradedBenchmark):
             await environment.exec(["sh", "-c", "mkdir -p /solution && chmod 777 /solution"], cwd="/")
         return user
 
-    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:  # noqa: ARG002 - see Benchmark
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:
         """The step's files, its set-up, its health, its network."""
         harbor = self._task(task)
         found = harbor.step(step)

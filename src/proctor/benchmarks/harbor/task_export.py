@@ -77,11 +77,11 @@ class HarborTasksFormat(Format):
             raise UsageError("no task of the suite can be a task of Harbor's", where=loaded.path, details=left_out)
         return ExportResult(files=sum(1 for path in target.rglob("*") if path.is_file()), left_out=tuple(left_out))
 
-    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:  # noqa: ARG002 - see Format
+    def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """A run is no set of tasks."""
         raise UsageError("this format is for suites, not for runs", fix="give a suite; for runs, use --format harbor")
 
-    def read(self, source: Path, options: ImportOptions) -> ExternalRun:  # noqa: ARG002 - see Format
+    def read(self, source: Path, options: ImportOptions) -> ExternalRun:
         """Tasks are no run."""
         raise UsageError("tasks are no run", where=source, fix="run them: `proctor bench run --suite PATH`")
 
