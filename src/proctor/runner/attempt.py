@@ -3,7 +3,7 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ from proctor.runner.errors import (
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment, redact_submission
 from proctor.runner.resources import RunResources
-from proctor.runner.step_parts import owned_by, usage_between
+from proctor.runner.step_parts import owned_by, unused_parts, usage_between
 from proctor.workspaces import InvalidSubmission
 
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
@@ -421,7 +421,7 @@ class AttemptRunner:
             submission=file,
             patch_kind=submission.patch_kind if submission else PatchKind.UNIFIED_DIFF,
             collect_seconds=round(self._collect_seconds, 3),
-            findings=(*findings, *self._unused()),
+            findings=(*findings, *unused_parts(self._task, self._agent, self._resources.config)),
             web=self._web_use(),
             altered=self._altered_requests(),
             steps=tuple(self._steps),
@@ -434,22 +434,6 @@ class AttemptRunner:
         if self._steps:
             return sum(step.seconds for step in self._steps)
         return self._outcome.seconds if self._outcome else seconds
-
-    def _unused(self) -> Iterator[Finding]:
-        """What the task brings for its agent and this agent cannot use."""
-        public, agent = self._task.public, self._agent
-        if agent is None:
-            return
-        unused = {
-            "MCP servers": public.mcp_servers and not agent.uses_mcp_servers,
-            "skills": public.skills_dir and not agent.uses_skills,
-            "one conversation for all steps": (
-                public.steps and self._resources.config.one_conversation and not agent.resumes
-            ),
-        }
-        for what in (name for name, is_so in unused.items() if is_so):
-            detail = f"the task has them for its agent, and {agent.name} does not use them: {what}"
-            yield Finding(code="not_used_by_agent", path=what, detail=detail)
 
     def _web_use(self) -> WebUse | None:
         if self._session is None:

@@ -1,11 +1,15 @@
-"""What an agent's work on one instruction needs: folders that its user may write to, and what it cost by itself."""
+"""What belongs to an agent's work on one instruction: its user's folders, its usage, and what it could not use."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from proctor.core.agent import Agent
 from proctor.core.environment import AgentUser, Environment
 from proctor.core.result import ModelUsage, Tokens
+from proctor.core.run import RunConfig
+from proctor.core.task import Task
+from proctor.core.verdict import Finding
 
 
 @asynccontextmanager
@@ -19,6 +23,23 @@ async def owned_by(environment: Environment, user: AgentUser | None, folders: Se
         yield
     finally:
         await environment.exec(["chown", "-R", f"{os.getuid()}:{os.getgid()}", *folders], cwd="/")
+
+
+def unused_parts(task: Task, agent: Agent | None, config: RunConfig) -> tuple[Finding, ...]:
+    """What a task brings for its agent, or the run asks of it, and this agent cannot use."""
+    if agent is None:
+        return ()
+    public = task.public
+    unused = {
+        "MCP servers": public.mcp_servers and not agent.uses_mcp_servers,
+        "skills": public.skills_dir and not agent.uses_skills,
+        "one conversation for all steps": public.steps and config.one_conversation and not agent.resumes,
+    }
+    return tuple(
+        Finding(code="not_used_by_agent", path=what, detail=f"the agent {agent.name} does not use it: {what}")
+        for what, is_unused in unused.items()
+        if is_unused
+    )
 
 
 def usage_between(before: Sequence[ModelUsage], after: Sequence[ModelUsage]) -> tuple[ModelUsage, ...]:

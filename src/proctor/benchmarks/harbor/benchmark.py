@@ -20,9 +20,9 @@ from proctor.benchmarks.harbor.artifacts import (
     scratch_trees,
     write_archive,
 )
+from proctor.benchmarks.harbor.as_task import as_task
 from proctor.benchmarks.harbor.exam import VerifierExam
 from proctor.benchmarks.harbor.preparation import (
-    limits_of,
     network_of,
     prepare_step,
     spec_of,
@@ -32,7 +32,8 @@ from proctor.benchmarks.harbor.preparation import (
 from proctor.benchmarks.harbor.separate import SeparateVerifier, collect_step, end_leftovers
 from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
-from proctor.benchmarks.harbor.step_rule import HarborSteps, StepEvidence, judge_steps, meets
+from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
+from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
 from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
@@ -51,10 +52,10 @@ from proctor.core.environment import AgentUser, Environment, EnvironmentProvider
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction
 from proctor.core.machine import Machine
-from proctor.core.record import from_json, read_record, to_json
+from proctor.core.record import from_json, to_json
 from proctor.core.request import VerifierMode
 from proctor.core.submission import PatchKind
-from proctor.core.task import ImageSource, Oracle, PrivatePart, PublicPart, SubmissionKind, Task, TaskStep
+from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.grading.state import (
     ExamPlace,
@@ -71,7 +72,6 @@ from proctor.grading.state import (
 
 # What was started last has this long to listen; Harbor's verifiers take about as long to be installed.
 SERVICE_GRACE_SECONDS: Final = 30.0
-_STEPS_FILE: Final = "steps.json"
 _TREES: Final = "artifacts"
 
 
@@ -244,9 +244,9 @@ class HarborBenchmark(StateGradedBenchmark):
         found = harbor.step(step)
         is_last = found is harbor.steps[-1]
         submitted = await self._submit(task, found, environment, folder, options, is_last=is_last)
-        known = _read_steps(folder)
+        known = read_steps(folder / self.GRADING_DIR)
         known = msgspec.structs.replace(known, steps=(*known.steps, submitted))
-        (folder / self.GRADING_DIR / _STEPS_FILE).write_bytes(to_json(known))
+        write_steps(folder / self.GRADING_DIR, known)
         if is_last or not found.min_reward:
             return not is_last
         evidence = submitted.evidence or await self._gate_evidence(task, found, submitted, folder)
@@ -258,12 +258,12 @@ class HarborBenchmark(StateGradedBenchmark):
         """The evidence of shared verifiers, or the artifacts for those in environments of their own."""
         harbor = self._task(task)
         if harbor.has_steps:
-            manifest = _read_steps(folder)
+            manifest = read_steps(folder / self.GRADING_DIR)
         else:
             one = await self._submit(task, harbor.steps[0], environment, folder, options, is_last=True)
             manifest = ArtifactManifest(steps=(one,))
         if all(step.evidence is not None for step in manifest.steps):
-            evidence = _evidence_of(harbor, manifest)
+            evidence = evidence_of(harbor, manifest)
             return Prediction(task_id=task.id, patch_kind=PatchKind.STATE, content=to_json(evidence))
         content = write_archive(manifest, folder / self.GRADING_DIR / _TREES)
         return Prediction(task_id=task.id, patch_kind=PatchKind.ARTIFACTS, content=content)
@@ -282,7 +282,7 @@ class HarborBenchmark(StateGradedBenchmark):
                     verifier = self._separate_verifier(task, step, context.provider, context.options)
                     evidence = await verifier.verify(one, trees, context.options.controls)
                 done.append(msgspec.structs.replace(one, evidence=evidence))
-        made = _evidence_of(harbor, msgspec.structs.replace(manifest, steps=tuple(done)))
+        made = evidence_of(harbor, msgspec.structs.replace(manifest, steps=tuple(done)))
         return msgspec.structs.replace(prediction, patch_kind=PatchKind.STATE, content=to_json(made))
 
     def judge(self, task: Task, evidence: bytes) -> Verdict:
@@ -490,58 +490,5 @@ class HarborBenchmark(StateGradedBenchmark):
             await self._run_script(task, step, script, environment, step.agent_seconds or 3600.0)
 
 
-def as_task(task: HarborTask, benchmark: str, known: Mapping[str, str]) -> Task:
-    """A task of Harbor's as one of ours."""
-    metadata = task.metadata
-    categories = {name: str(metadata[name]) for name in ("difficulty", "category") if metadata.get(name)}
-    tags = metadata.get("tags")
-    first = task.steps[0]
-    return Task(
-        id=task.name,
-        benchmark=benchmark,
-        public=PublicPart(
-            instruction=first.instruction,
-            source=ImageSource(
-                image=task.environment.image or f"built from {task.name}", workdir=task.environment.workdir or "/"
-            ),
-            submission=SubmissionKind.STATE,
-            network=network_of(first.network or task.environment.network)[0],
-            limits=limits_of(task.environment, first.agent_seconds),
-            steps=tuple(
-                TaskStep(name=step.name, instruction=step.instruction, wall_seconds=step.agent_seconds)
-                for step in task.steps
-                if step.name
-            ),
-            mcp_servers=task.mcp_servers,
-            skills_dir=task.skills_dir,
-        ),
-        private=PrivatePart(
-            oracle=_oracle(task, known) if task.has_solution else None,
-            extra={"digest": task.digest, "schema": task.schema, "verifier_seconds": first.verifier.seconds},
-        ),
-        categories=categories,
-        tags=(*categories.values(), *(str(tag) for tag in tags if isinstance(tags, list)))
-        if tags
-        else tuple(categories.values()),
-    )
-
-
-def _oracle(task: HarborTask, known: Mapping[str, str]) -> Oracle:
-    scripts = {step.name: solution_script(task, step, known) for step in task.steps}
-    return Oracle(text=scripts[task.steps[0].name], steps=scripts if task.has_steps else {})
-
-
 def _with_image(spec: EnvironmentSpec, image: str | None) -> EnvironmentSpec:
     return spec if image is None else msgspec.structs.replace(spec, image=image, build=None)
-
-
-def _read_steps(folder: Path) -> ArtifactManifest:
-    file = folder / StateGradedBenchmark.GRADING_DIR / _STEPS_FILE
-    return read_record(file, ArtifactManifest) if file.exists() else ArtifactManifest(steps=())
-
-
-def _evidence_of(task: HarborTask, manifest: ArtifactManifest) -> HarborEvidence | HarborSteps:
-    seen = [StepEvidence(name=one.name, evidence=one.evidence) for one in manifest.steps if one.evidence is not None]
-    if not task.has_steps and seen:
-        return seen[0].evidence
-    return HarborSteps(task_id=task.name, steps=tuple(seen), strategy=task.strategy, planned=len(task.steps))
