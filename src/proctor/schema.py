@@ -13,6 +13,8 @@ import msgspec
 from proctor.agents.h2 import Timeline
 from proctor.analysis.score import ScoreSummary
 from proctor.analysis.sweep import SweepOutcome
+from proctor.benchmarks.harbor.artifacts import ArtifactManifest
+from proctor.benchmarks.harbor.step_rule import HarborSteps
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence
 from proctor.benchmarks.registry import BenchmarkRow
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
@@ -89,6 +91,8 @@ RECORDS: Final[dict[str, Any]] = {
     "imported-run": ImportedRun,
     "setupbench-evidence": SetupBenchEvidence,
     "harbor-evidence": HarborEvidence,
+    "harbor-steps": HarborSteps,
+    "harbor-submission": ArtifactManifest,
     "suite": tuple(dict.fromkeys(kind.suite_type for kind in registered_kinds().values())),
     "instance": tuple(kind.file_type for kind in registered_kinds().values()),
     "suite-environment": SuiteEnvironmentFile,
