@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from lanes import LANES, in_order, lane_of
-from paths import OPTIONAL_AGENT, PYTHON, REAL_SAMPLES
+from paths import OPTIONAL_AGENT, OPTIONAL_PLUGIN, PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
 os.environ["PATH"] = os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", os.defpath)])
@@ -75,7 +75,7 @@ def pytest_runtest_makereport(
     report.user_properties.append(("lane", lane_of(item)))
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get("PROCTOR_TESTS_COMPLETE"):
         reason = str(call.excinfo.value) if call.excinfo else ""
-        if not reason.startswith((REAL_SAMPLES, OPTIONAL_AGENT)):
+        if not reason.startswith((REAL_SAMPLES, OPTIONAL_AGENT, OPTIONAL_PLUGIN)):
             report.outcome = "failed"
             report.longrepr = f"skipped, but nothing may be missing here: {reason}"
     return report

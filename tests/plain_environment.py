@@ -14,7 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import MAX_COPY_BYTES, Checkpoint, EnvironmentSpec, ExecResult, OutputCallback
+from proctor.core.environment import (
+    MAX_COPY_BYTES,
+    Checkpoint,
+    Environment,
+    EnvironmentSpec,
+    ExecResult,
+    Network,
+    OutputCallback,
+)
 from proctor.core.programs import find_bubblewrap
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -70,6 +78,7 @@ class PlainEnvironment:
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
+        user: str | None = None,
     ) -> ExecResult:
         started = time.monotonic()
         self.ran.append(tuple(argv))
@@ -140,6 +149,15 @@ class PlainEnvironment:
 
     async def checkpoint(self) -> Checkpoint | None:
         return None
+
+    default_user = ""
+    refused_hosts: tuple[str, ...] = ()
+
+    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
+        pass
+
+    def service(self, name: str) -> Environment:
+        raise NotImplementedError(name)
 
     async def stop(self) -> None:
         pass

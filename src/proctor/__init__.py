@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         TaskHealth,
     )
     from proctor.core.causes import Cause, Status
+    from proctor.core.delegating_provider import DelegatingProvider
     from proctor.core.environment import (
-        DelegatingProvider,
         Environment,
         EnvironmentProvider,
         EnvironmentRequirement,
@@ -190,8 +190,9 @@ _MODULES = {
         "AttemptLogs Benchmark BenchmarkSource DatasetInfo GradeOptions GradingContext InvalidTask TaskHealth"
     ),
     "proctor.core.causes": "Cause Status",
+    "proctor.core.delegating_provider": "DelegatingProvider",
     "proctor.core.environment": (
-        "DelegatingProvider Environment EnvironmentProvider EnvironmentRequirement EnvironmentSpec ExecResult Limits "
+        "Environment EnvironmentProvider EnvironmentRequirement EnvironmentSpec ExecResult Limits "
         "Mount Network required_program"
     ),
     "proctor.core.errors": "InfrastructureError InvalidData LimitReached ProctorError RetryableError UsageError",

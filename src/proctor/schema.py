@@ -13,12 +13,14 @@ import msgspec
 from proctor.agents.h2 import Timeline
 from proctor.analysis.score import ScoreSummary
 from proctor.analysis.sweep import SweepOutcome
+from proctor.benchmarks.harbor.artifacts import ArtifactManifest
+from proctor.benchmarks.harbor.step_rule import HarborSteps
+from proctor.benchmarks.harbor.verdict_rule import HarborEvidence
 from proctor.benchmarks.registry import BenchmarkRow
 from proctor.benchmarks.setupbench.verdict_rule import SetupBenchEvidence
 from proctor.benchmarks.suites.format import SuiteEnvironmentFile
 from proctor.benchmarks.suites.kinds import registered_kinds
 from proctor.benchmarks.swe.parity import Parity
-from proctor.benchmarks.terminal_bench.verdict_rule import TerminalBenchEvidence
 from proctor.core.benchmark import DatasetInfo, TaskHealth
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.predictions import PredictionLine
@@ -88,7 +90,9 @@ RECORDS: Final[dict[str, Any]] = {
     "exported-run": ExportedRun,
     "imported-run": ImportedRun,
     "setupbench-evidence": SetupBenchEvidence,
-    "terminal-bench-evidence": TerminalBenchEvidence,
+    "harbor-evidence": HarborEvidence,
+    "harbor-steps": HarborSteps,
+    "harbor-submission": ArtifactManifest,
     "suite": tuple(dict.fromkeys(kind.suite_type for kind in registered_kinds().values())),
     "instance": tuple(kind.file_type for kind in registered_kinds().values()),
     "suite-environment": SuiteEnvironmentFile,

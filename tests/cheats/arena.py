@@ -23,8 +23,8 @@ from cheats.tasks import BYSTANDER, TASKS, ArenaTask
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Status
+from proctor.core.delegating_provider import DelegatingProvider
 from proctor.core.environment import (
-    DelegatingProvider,
     Environment,
     EnvironmentSpec,
     Mount,

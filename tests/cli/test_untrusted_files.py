@@ -18,13 +18,13 @@ from paths import REPOSITORY
 from processor_time import is_within
 from proctor.agents.h2.template import load_template
 from proctor.benchmarks.data import read_rows
+from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.re_bench.task_standard import read_manifest
 from proctor.benchmarks.swe.harness_reports import read_outcomes
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.predictions import read_swe_predictions
 from proctor.benchmarks.swe.row_sources import rows_from_copy
 from proctor.benchmarks.terminal_bench.convert import convert
-from proctor.benchmarks.terminal_bench.harbor_task import read_task
 from proctor.cli.dispatch import dispatch
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.gateway.prices import Prices

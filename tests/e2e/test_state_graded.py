@@ -9,13 +9,13 @@ import pytest
 from cli_jobs import Job
 from cli_world import CliWorld
 from docker_image import IMAGE
+from harbor_world import images, write_tasks
 from proctor.core.causes import Cause, Status
 from proctor.environments.docker_engine import LABEL, OWNER_LABEL, connect, disconnect
 from proctor.gateway import load_recording
 from proctor.results import usage_cost
 from real_claude import claude_program
 from setup_world import make_copy, need_machines
-from terminal_world import images, write_tasks
 
 
 async def test_terminal_bench_goes_from_a_folder_to_stored_results(cli_world: CliWorld, tmp_path: Path) -> None:

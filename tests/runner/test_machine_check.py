@@ -8,8 +8,8 @@ import pytest
 from toy_benchmark import Toy
 
 from proctor.core.benchmark import GradeOptions
+from proctor.core.delegating_provider import DelegatingProvider
 from proctor.core.environment import (
-    DelegatingProvider,
     Environment,
     EnvironmentRequirement,
     EnvironmentSpec,

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from plain_environment import PlainEnvironment
 from proctor.gateway import Redactor
-from proctor.runner.attempt import redact_submission
-from proctor.runner.redacted_environment import _MAX_BUFFERED, RedactedEnvironment, RedactingWriter
+from proctor.runner.redacted_environment import _MAX_BUFFERED, RedactedEnvironment, RedactingWriter, redact_submission
 
 SECRET = "dummy-secret-0123456789"
 

@@ -1,10 +1,11 @@
 """Claude Code, run once per task, with everything fixed that could differ between two runs."""
 
 import asyncio
+import json
 import math
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from proctor.core.formatting import sanitize_argument
 from proctor.core.programs import find_claude, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics, Member
+from proctor.core.task import McpServer
 
 # Not under /opt or /usr, which a local environment shows read-only as they are on the host.
 PROGRAM: Final = "/proctor/claude"
@@ -73,10 +75,11 @@ _RESERVED_VARIABLES: Final = frozenset(
     }
 )
 
-# Arguments: the names of our variables, the program, its processor, the seed, the gateway's host; then the program's.
+# Arguments: the names of our variables, the program, its processor, the seed, the gateway's host, a folder of skills;
+# then the program's.
 _LAUNCH: Final = r"""
-keep=$1 program=$2 machine=$3 seed=$4 host=$5
-shift 5
+keep=$1 program=$2 machine=$3 seed=$4 host=$5 skills=$6
+shift 6
 fault() { printf '{"fault":"%s"}\n' "$1"; exit 1; }
 for name in $(env | sed -n -e 's/^\(ANTHROPIC[A-Z0-9_]*\)=.*/\1/p' -e 's/^\(CLAUDE[A-Z0-9_]*\)=.*/\1/p'); do
   case " $keep " in *" $name "*) ;; *) unset "$name" ;; esac
@@ -85,6 +88,9 @@ state=${TMPDIR:-/tmp}/proctor
 export HOME="${HOME:-$state}" CLAUDE_CODE_TMPDIR="$state/tmp" CLAUDE_CONFIG_DIR="${CLAUDE_CONFIG_DIR:-$state/config}"
 mkdir -p "$CLAUDE_CODE_TMPDIR" "$CLAUDE_CONFIG_DIR" && [ -w "$CLAUDE_CONFIG_DIR" ] || fault config
 [ -s "$CLAUDE_CONFIG_DIR/.claude.json" ] || printf %s "$seed" >"$CLAUDE_CONFIG_DIR/.claude.json" || fault config
+if [ -n "$skills" ] && [ -d "$skills" ]; then
+  mkdir -p "$CLAUDE_CONFIG_DIR/skills" && cp -R "$skills/." "$CLAUDE_CONFIG_DIR/skills/" || fault config
+fi
 SHELL=$(command -v bash) || fault no_bash
 [ -z "$machine" ] || [ "$machine" = "$(uname -m)" ] || fault machine
 "$program" --version >/dev/null </dev/null
@@ -107,6 +113,9 @@ class ClaudeCode(Agent):
     name = "claude_code"
     dialects = ("messages",)
     efforts = ("low", "medium", "high", "xhigh", "max")
+    uses_mcp_servers = True
+    uses_skills = True
+    resumes = True
 
     def __init__(
         self, setup: AgentSetup | None = None, *, grace_seconds: float = 5.0, linger_seconds: float = 10.0
@@ -174,6 +183,7 @@ class ClaudeCode(Agent):
             machine_of(program),
             _SEED,
             urlsplit(environment.model_url).hostname or "",
+            request.skills_dir or "",
             *command_line(request, self._setup.agent_options),
         ]
         try:
@@ -261,9 +271,12 @@ class _ClaudeOutputHandler:
 def command_line(request: AgentRequest, options: AgentOptions) -> list[str]:
     """The arguments of the program. The instruction is not among them: flags that take lists would swallow it."""
     words = ["--print", "--output-format", "stream-json", "--verbose"]
-    words += ["--session-id", request.session_id or str(uuid.uuid4()), "--max-turns", str(request.max_turns)]
+    session = request.session_id or str(uuid.uuid4())
+    words += ["--resume" if request.continues else "--session-id", session, "--max-turns", str(request.max_turns)]
     # The task's repository is trusted by --print: without these two its hooks run and its servers are started.
     words += ["--setting-sources", "user", "--strict-mcp-config"]
+    if request.mcp_servers:
+        words += ["--mcp-config", _mcp_config(request.mcp_servers)]
     if request.model is not None:
         words += ["--model", request.model]
     names = [tool.partition("(")[0] for tool in options.allowed_tools]
@@ -282,6 +295,18 @@ def command_line(request: AgentRequest, options: AgentOptions) -> list[str]:
     if options.append_system_prompt is not None:
         words.append(f"--append-system-prompt={sanitize_argument(options.append_system_prompt)}")
     return words
+
+
+def _mcp_config(servers: Sequence[McpServer]) -> str:
+    """The servers of tools that a task brings, as the program is told of them."""
+    known = {}
+    for server in servers:
+        if server.transport == "stdio":
+            known[server.name] = {"type": "stdio", "command": server.command or "", "args": list(server.args)}
+        else:
+            kind = "sse" if server.transport == "sse" else "http"
+            known[server.name] = {"type": kind, "url": server.url or ""}
+    return json.dumps({"mcpServers": known})
 
 
 def check_env(env: Mapping[str, str]) -> None:

@@ -63,9 +63,10 @@ class OracleAgent(Agent):
             case kind:
                 script, what = (_RUN, "script") if kind is None else (_APPLY, "patch")
                 on_progress(f"{'running' if kind is None else 'applying'} the oracle's {what}")
+                text = oracle.steps.get(request.step, oracle.text)
                 done = await environment.exec(
                     ["sh", "-c", script],
-                    stdin=oracle.text.encode("utf-8", "surrogateescape"),
+                    stdin=text.encode("utf-8", "surrogateescape"),
                     timeout=request.wall_seconds,
                 )
                 cause, detail = _classify_result(done, f"the oracle's {what}")

@@ -63,8 +63,11 @@ def benchmark_source(name: str) -> BenchmarkSource:
     return source
 
 
-async def fetch_dataset(name: str, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
-    """Bring the data of a benchmark here, from its official place or from `origin`.
+async def fetch_dataset(
+    name: str, split: str | None, origin: Path | str | None, log: Callable[[str], None]
+) -> DatasetInfo:
+    """Bring the data of a benchmark here, from its official place or from `origin`: a path, or, as a text, the address
+    of a repository.
 
     Raises:
         InfrastructureError: its official place cannot be reached, whatever its source raised.
@@ -75,8 +78,11 @@ async def fetch_dataset(name: str, split: str | None, origin: Path | None, log: 
     from proctor.benchmarks.data.network_errors import is_network_error
 
     source = benchmark_source(name)
+    wanted = split if source.names_splits else checked_split(name, source, split)
     try:
-        return await source.fetch(checked_split(name, source, split), origin, log)
+        if isinstance(origin, str):
+            return await source.fetch_repository(wanted, origin, log)
+        return await source.fetch(wanted, origin, log)
     except ProctorError:
         raise
     except Exception as error:
@@ -100,11 +106,18 @@ def checked_split(name: str, source: BenchmarkSource, split: str | None) -> str 
 
 
 def suite_benchmark(where: str) -> Benchmark:
-    """A suite by its path or name.
+    """A suite by its path or name; or a folder of Harbor's tasks, or a data set's file that names them.
 
     Raises:
         InvalidData: there is no such suite, or its file is bad.
     """
+    place = Path(where)
+    if place.exists() and not (place / "suite.json").exists() and (place.suffix != ".json" or _is_list(place)):
+        from proctor.benchmarks.harbor import harbor_suite
+
+        tasks = harbor_suite(place)
+        if tasks is not None:
+            return tasks
     from proctor.benchmarks.suites.benchmark import SuiteBenchmark
     from proctor.benchmarks.suites.load import load_suite
 
@@ -134,6 +147,14 @@ def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
     """The benchmark that a stored run was made with."""
     known = {entry.name for entry in entry_points(group=GROUP)}
     return benchmark(name, split) if name in known else suite_benchmark(source)
+
+
+def _is_list(file: Path) -> bool:
+    """Whether a JSON document is a list: a registry of data sets is one, and a suite is none."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(64).lstrip().startswith(b"[")
 
 
 def benchmark_table() -> tuple[BenchmarkRow, ...]:

@@ -10,14 +10,15 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from types import MappingProxyType
+from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import Cause, Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment
+from proctor.core.environment import AgentUser, Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.machine import Machine
@@ -37,6 +38,13 @@ _SHARED_SYSTEM_PREFIXES: Final = ("local:", "plain:")
 _KILLED_EXIT_CODE: Final = 137
 
 
+class ScriptRun(NamedTuple):
+    """How a script ended, in words, and what it printed, by the names under which that is kept."""
+
+    note: str
+    outputs: Mapping[str, bytes] = MappingProxyType({})
+
+
 class StateGradedBenchmark(Benchmark):
     """A benchmark that grades what `observe` finds in an environment; `dataset` is what was fetched."""
 
@@ -46,9 +54,38 @@ class StateGradedBenchmark(Benchmark):
         self.source = dataset.origin
         self._dataset = dataset
 
-    @abstractmethod
     async def observe(self, task: Task, environment: Environment, folder: Path, options: GradeOptions) -> Record:
-        """Run the checks in an environment that `serve` has prepared; the evidence."""
+        """Run the checks in an environment that `serve` has prepared; the evidence.
+
+        For a benchmark that does not override `collect_with`.
+        """
+        raise NotImplementedError
+
+    async def evidence_for(
+        self,
+        task: Task,
+        prediction: Prediction,
+        context: GradingContext,
+    ) -> Prediction:
+        """The evidence on artifacts that were copied out of the agent's environment, for a benchmark with such.
+
+        Raises:
+            UsageError: it has none.
+        """
+        raise UsageError(f"a submission for {task.id} is a machine's state, not artifacts of one")
+
+    async def work(
+        self,
+        task: Task,
+        script: bytes | None,
+        *,
+        environment: Environment,
+        folder: Path,
+        options: GradeOptions,
+        seconds: float,
+    ) -> ScriptRun:
+        """Let a script work in an environment that is served."""
+        return await run_script(script, environment, seconds)
 
     @abstractmethod
     def judge(self, task: Task, evidence: bytes) -> Verdict:
@@ -84,6 +121,11 @@ class StateGradedBenchmark(Benchmark):
         """
         if prediction.patch_kind is PatchKind.SHELL_SCRIPT:
             return await self._grade_script(task, prediction, context)
+        if prediction.patch_kind is PatchKind.ARTIFACTS:
+            state = await self.evidence_for(task, prediction, context)
+            evaluation = await self._grade_state(task, state, _artifacts(context, task))
+            digest = hashlib.sha256(prediction.content).hexdigest()
+            return msgspec.structs.replace(evaluation, patch_kind=PatchKind.ARTIFACTS, patch_sha256=digest)
         if prediction.patch_kind is not PatchKind.STATE:
             raise UsageError(
                 f"a submission for {task.id} is a machine's state, not a {prediction.patch_kind.value}",
@@ -178,16 +220,21 @@ class StateGradedBenchmark(Benchmark):
                 labels={**spec.labels, "task": task.id},
             )
             async with await context.provider.start(spec) as environment:
-                note = "no script was run"
+                seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
                 async with self.serve(task, environment, folder):
-                    if script is not None:
-                        seconds = task.public.limits.wall_seconds or _DEFAULT_SECONDS
-                        done = await environment.exec(["/bin/sh", "-c", RUN_SCRIPT], stdin=script, timeout=seconds)
-                        note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
-                        said = {"script.out": done.stdout, "script.err": done.stderr}
-                        await asyncio.to_thread(_write_outputs, artifacts, said)
-                evidence = await self.observe(task, environment, folder, context.options)
-                return _prediction(task, evidence), note
+                    ran = await self.work(
+                        task,
+                        script,
+                        environment=environment,
+                        folder=folder,
+                        options=context.options,
+                        seconds=seconds,
+                    )
+                await asyncio.to_thread(_write_outputs, artifacts, ran.outputs)
+                state = await self.collect_with(task, environment, folder, context.options)
+        if state.patch_kind is PatchKind.ARTIFACTS:
+            state = await self.evidence_for(task, state, context)
+        return state, ran.note
 
     def _no_machine_error(self) -> InfrastructureError:
         return InfrastructureError(
@@ -195,6 +242,24 @@ class StateGradedBenchmark(Benchmark):
             fix="use --runner docker",
             cause=Cause.NOT_RUNNABLE_HERE,
         )
+
+
+async def run_script(
+    script: bytes | None, environment: Environment, seconds: float, user: AgentUser | None = None
+) -> ScriptRun:
+    """Run a script as an agent would; nothing where there is none."""
+    if script is None:
+        return ScriptRun("no script was run")
+    variables = {} if user is None else user.variables
+    done = await environment.exec(
+        ["/bin/sh", "-c", RUN_SCRIPT],
+        stdin=script,
+        timeout=seconds,
+        variables=variables,
+        user=None if user is None else user.name,
+    )
+    note = f"the script ended with {done.exit_code} after {done.seconds:.1f} s"
+    return ScriptRun(note, {"script.out": done.stdout, "script.err": done.stderr})
 
 
 def blocked_run() -> tuple[ShellResult, QuarantinedEnvironment]:

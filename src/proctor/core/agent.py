@@ -17,7 +17,7 @@ from proctor.core.errors import UsageError
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, ModelUsage
 from proctor.core.submission import PatchKind
-from proctor.core.task import Oracle
+from proctor.core.task import McpServer, Oracle
 
 ProgressCallback = Callable[[str], None]
 # Begins the names of `Agent.versions` that identify programs of the user's own.
@@ -49,6 +49,11 @@ class AgentRequest(Record):
             `KEY_PLACEHOLDER`, and no login enters the environment.
         logs: a folder on the host for the agent's logs. The outcome is stored there, too, as ``outcome.json``, so that
             that of an agent which was cancelled is known.
+        mcp_servers, skills_dir: what the task brings beside the instruction: servers of tools, and a folder of skills
+            in the environment; for an agent with `uses_mcp_servers` and `uses_skills`.
+        step: the name of the step, of a task that has several.
+        continues: resume the conversation of this `session_id`, that of the task's step before; for an agent with
+            `resumes`.
     """
 
     task_id: str
@@ -62,6 +67,10 @@ class AgentRequest(Record):
     max_turns: int = 100
     wall_seconds: float | None = None
     session_id: str | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    skills_dir: str | None = None
+    step: str = ""
+    continues: bool = False
 
 
 class AgentOutcome(Record):
@@ -128,6 +137,8 @@ class Agent(ABC):
         scripted_model: the model that its program is told to ask, where a script responds.
         refusal_status: that of the gateway's refusals, where its program takes no other as final.
         keeps_program: what `--agent-bin` names is part of the configuration: a resumed run uses the same program.
+        uses_mcp_servers, uses_skills: it uses those that a task brings.
+        resumes: it can resume its conversation with another instruction.
 
     Raises:
         UsageError: something that this agent needs is missing from the setup.
@@ -144,6 +155,9 @@ class Agent(ABC):
     scripted_model: str = "claude-sonnet-4-5"
     refusal_status: int | None = None
     keeps_program: bool = False
+    uses_mcp_servers: bool = False
+    uses_skills: bool = False
+    resumes: bool = False
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         self._setup = AgentSetup() if setup is None else setup

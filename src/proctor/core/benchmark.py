@@ -13,14 +13,20 @@ from typing import Final, Literal
 
 from proctor.core.causes import Status
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentRequirement, EnvironmentSpec
+from proctor.core.environment import (
+    AgentUser,
+    Environment,
+    EnvironmentProvider,
+    EnvironmentRequirement,
+    EnvironmentSpec,
+)
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.machine import Machine
 from proctor.core.predictions import read_predictions as read_prediction_lines
 from proctor.core.published_result import PublishedResult
 from proctor.core.record import Record, to_json
-from proctor.core.request import RepairMode
+from proctor.core.request import RepairMode, VerifierMode
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.trajectory import LogMeasure, Step
@@ -177,6 +183,16 @@ class Benchmark(ABC):
         """The benchmark with its images built on this one; None: on its own. Only for one with `builds_on_image`."""
         return self
 
+    def with_verifier(self, mode: VerifierMode) -> "Benchmark":
+        """The benchmark with its verifiers run in this mode: as the tasks say, or each in an environment of its own.
+
+        Raises:
+            UsageError: it has no verifiers that run anywhere else.
+        """
+        if mode != "task":
+            raise UsageError(f"--verifier {mode} is for tasks of Harbor's format", fix="leave it out")
+        return self
+
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """What this machine does not have and the task requires, in one sentence; None when nothing is missing.
 
@@ -236,6 +252,31 @@ class Benchmark(ABC):
             InfrastructureError: the environment cannot be brought into that state, or is unfit for this task.
         """
         return nullcontext()
+
+    async def agent_user(self, task: Task, step: str, environment: Environment) -> AgentUser | None:
+        """Whom the agent's commands run as; by default, who may do all in the environment."""
+        return None
+
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:  # noqa: B027 - a default
+        """Bring the environment into the state that a step of the task starts from; for a task with steps.
+
+        Raises:
+            InfrastructureError: it cannot be brought into that state.
+        """
+
+    async def finish_step(
+        self,
+        task: Task,
+        step: str,
+        environment: Environment,
+        folder: Path,
+        options: GradeOptions,
+    ) -> bool:
+        """Keep what decides about a step, below `folder`; whether the next step is begun. For a task with steps.
+
+        `collect` is called after the last step that was begun.
+        """
+        return True
 
     @abstractmethod
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
@@ -309,10 +350,12 @@ class BenchmarkSource(ABC):
     Attributes:
         about: one line for the list of benchmarks.
         splits: the parts that can be chosen by name; the first one is the default.
+        names_splits: whoever fetches names the split.
     """
 
     about: str = ""
     splits: tuple[str, ...] = ()
+    names_splits: bool = False
 
     @abstractmethod
     def open(self, split: str | None) -> Benchmark:
@@ -332,6 +375,16 @@ class BenchmarkSource(ABC):
             UsageError: it has no data that is fetched.
         """
         raise UsageError("the data of this benchmark is part of its package", fix="run it as it is")
+
+    async def fetch_repository(self, split: str | None, url: str, log: Callable[[str], None]) -> DatasetInfo:
+        """Fetch data of the user's own from a git repository; by default, there is no such data.
+
+        Raises:
+            InfrastructureError: the repository cannot be reached.
+            InvalidData: what is there is not this benchmark's data.
+            UsageError: its data comes from one place only.
+        """
+        raise UsageError("it is fetched from its official place, or from a copy here", where=url, fix="give a path")
 
     def published(self) -> Sequence[PublishedResult]:
         """Published results; none by default."""

@@ -84,12 +84,18 @@ class EnvironmentSpec(Record):
 
     Attributes:
         workspace: a prepared tree on the host; the environment works on a private copy and never writes to it.
-        workdir: where the workspace is, and where commands start.
+        workdir: where the workspace is, and where commands start; empty, for one without a workspace: where those of
+            its image do (docker only).
         image: the container image (docker only; None there means the provider's default).
         build: a folder with a Dockerfile that makes the image (docker only). Beside an `image`, it is built only by a
             provider that was told to build.
         hidden: paths of the host that must not be readable inside (local only; home, cache and results
             are always hidden).
+        allowed_hosts: with the network `model`, hosts that can be reached beside it, through a proxy that knows names:
+            a name, a name with a leading ``*.``, an address, or a range of them (docker only).
+        changes_network: `Environment.set_network` takes effect; otherwise the network stays as it is.
+        compose: a compose file whose other services run beside the environment, which is its service `main`
+            (docker only).
         variables: added to the small, fixed environment that every command gets.
         model_socket: the gateway's unix socket; unless the network is `none`, it is reached inside at `model_url`.
         labels: what it was made for, for the reaper and for people.
@@ -100,6 +106,9 @@ class EnvironmentSpec(Record):
     image: str | None = None
     build: Path | None = None
     network: Network = Network.NONE
+    allowed_hosts: tuple[str, ...] = ()
+    changes_network: bool = False
+    compose: Path | None = None
     mounts: tuple[Mount, ...] = ()
     hidden: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
@@ -150,6 +159,13 @@ async def missing_in(
         why = "no answer came" if found.timed_out else found.stderr.decode(errors="replace").strip()
         raise InfrastructureError(f"programs cannot be looked for in an environment: {why}")
     return [requirements[int(place)] for place in found.stdout.split()]
+
+
+class AgentUser(Record):
+    """Whom an agent's commands run as, and the variables that say so to its programs: its home, its name."""
+
+    name: str
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 class ExecResult(Record):
@@ -230,8 +246,9 @@ class Environment(Protocol):
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
+        user: str | None = None,
     ) -> ExecResult:
-        """Run one command to its end.
+        """Run one command to its end, as `user` where environments have users of their own; else as who may do all.
 
         A command that is not there ends with 127, one that cannot be run, or not in `cwd`, with 126, as in
         a shell. What it left in the background lives on until `stop`. On a timeout, or when the caller is
@@ -274,6 +291,31 @@ class Environment(Protocol):
             InfrastructureError: the engine cannot do it.
         """
         return None
+
+    @property
+    def default_user(self) -> str:
+        """Whom its image runs commands as; empty: who may do all."""
+        return ""
+
+    @property
+    def refused_hosts(self) -> tuple[str, ...]:
+        """The hosts that were asked for and are not among those that are allowed, each once."""
+        return ()
+
+    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
+        """Change what it can reach from now on, where its spec says that its network changes.
+
+        Raises:
+            InfrastructureError: it cannot be changed.
+        """
+
+    def service(self, name: str) -> "Environment":
+        """One of the containers that run beside it.
+
+        Raises:
+            InfrastructureError: there is none of this name.
+        """
+        raise InfrastructureError(f"there is no service {name!r} beside the environment")
 
     async def stop(self) -> None:
         """End every process of the environment and free what it used. Safe to call twice."""
@@ -421,73 +463,10 @@ class EnvironmentProvider(ABC):
         """
         return None
 
+    async def missing_support(self, spec: EnvironmentSpec) -> str | None:
+        """What this machine does not have and such an environment needs beside its image; None: nothing is missing."""
+        return None if spec.compose is None else f"{self.name} environments have no services beside them"
+
     async def gpu_count(self) -> int:
         """How many GPUs an environment can be given."""
         return 0
-
-
-class DelegatingProvider(EnvironmentProvider):
-    """Passes everything on to another provider. The base class of providers that change a part of what one does.
-
-    Args:
-        inner: the other provider.
-    """
-
-    def __init__(self, inner: EnvironmentProvider) -> None:
-        self._inner = inner
-        self.supports_run_once = inner.supports_run_once
-        self.uses_images = inner.uses_images
-
-    async def start(self, spec: EnvironmentSpec) -> Environment:
-        """As the other one."""
-        return await self._inner.start(spec)
-
-    async def digest(self, spec: EnvironmentSpec) -> str:
-        """As the other one."""
-        return await self._inner.digest(spec)
-
-    async def close(self) -> None:
-        """As the other one."""
-        await self._inner.close()
-
-    async def run_once(
-        self,
-        spec: EnvironmentSpec,
-        command: OneShotCommand,
-        *,
-        permit: AbstractAsyncContextManager[object] | None = None,
-    ) -> OneShotResult:
-        """As the other one."""
-        return await self._inner.run_once(spec, command, permit=permit)
-
-    async def pin_files(self, environment: Environment, files: Mapping[str, FileEntry]) -> bool:
-        """As the other one."""
-        return await self._inner.pin_files(environment, files)
-
-    def prefetch(self, specs: Sequence[EnvironmentSpec]) -> None:
-        """As the other one."""
-        self._inner.prefetch(specs)
-
-    def release(self, spec: EnvironmentSpec) -> None:
-        """As the other one."""
-        self._inner.release(spec)
-
-    def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
-        """As the other one."""
-        return self._inner.required_images(spec)
-
-    async def storage_folders(self) -> Sequence[Path]:
-        """As the other one."""
-        return await self._inner.storage_folders()
-
-    async def is_available(self, spec: EnvironmentSpec) -> bool:
-        """As the other one."""
-        return await self._inner.is_available(spec)
-
-    async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
-        """As the other one."""
-        return await self._inner.unavailable_reason(spec)
-
-    async def gpu_count(self) -> int:
-        """As the other one."""
-        return await self._inner.gpu_count()

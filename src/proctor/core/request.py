@@ -21,6 +21,7 @@ SESSION: Final = Scope.SESSION
 LABEL: Final = Scope.LABEL
 ExecutorName = Literal["local", "ray"]
 RepairMode = Literal["off", "memory", "write"]
+VerifierMode = Literal["task", "separate"]
 
 
 class Mode(StrEnum):
@@ -131,6 +132,13 @@ class TaskRequest(Record):
             least=0,
         ),
     ] = 1
+    verifier: Annotated[
+        VerifierMode,
+        option(
+            "Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, with files of "
+            "the agent's and nothing else of it."
+        ),
+    ] = "task"
     isolation: Annotated[
         bool,
         option(
@@ -314,6 +322,14 @@ class RunRequest(TaskRequest):
     timeout: Annotated[
         float | None, option("Agent timeout per task. [default: the benchmark's own]", "SECONDS", varies=True)
     ] = None
+    one_conversation: Annotated[
+        bool,
+        option(
+            "In a task of several steps, resume the conversation of the step before; otherwise each step begins anew.",
+            use=Use.SINGLE,
+            varies=True,
+        ),
+    ] = False
     max_turns: Annotated[
         int,
         option("Maximum model requests per trial; not for pods.", "N", least=1, use=Use.SINGLE, varies=True),

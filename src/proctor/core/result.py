@@ -154,10 +154,32 @@ class Attempt(Record):
     machine: Machine | None = None
 
 
+class StepResult(Record):
+    """One step of a task that has several: how the agent ended it, and what it took.
+
+    Attributes:
+        cause: why the agent ended, when it did not simply finish.
+        verify_seconds: how long its verifier took, where it ran before the next step.
+    """
+
+    name: str
+    seconds: float
+    usage: tuple[ModelUsage, ...] = ()
+    cause: Cause | None = None
+    detail: str = ""
+    verify_seconds: float = 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost; None where that is not known."""
+        return usage_cost(self.usage)
+
+
 class TaskResult(Record):
     """The outcome of one trial of a task in one run.
 
     Attributes:
+        steps: of the attempt that counts, for a task that has several.
         web: of the attempt that counts; None where no gateway was between the agent and its model.
         altered: likewise; None where all requests were sent as they were.
     """
@@ -177,6 +199,7 @@ class TaskResult(Record):
     categories: dict[str, str]
     web: WebUse | None = None
     altered: AlteredRequests | None = None
+    steps: tuple[StepResult, ...] = ()
     schema_version: Literal["proctor.task_result@2"] = "proctor.task_result@2"
 
     @property

@@ -38,11 +38,35 @@ class ImageSource(Record, tag="image"):
     workdir: str
 
 
+class McpServer(Record):
+    """A server of tools that a task brings for its agent, in the environment or reached from it.
+
+    Attributes:
+        url: for a server that is reached; `command` and `args`: for one that the agent starts.
+    """
+
+    name: str
+    transport: Literal["stdio", "sse", "streamable-http", "http"] = "sse"
+    url: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+
+
+class TaskStep(Record):
+    """One of several instructions that an agent is given, one after the other, in the same environment."""
+
+    name: str
+    instruction: str
+    wall_seconds: float | None = None
+
+
 class PublicPart(Record):
     """All that the agent is given.
 
     Attributes:
         alias: the task's name for the agent, where its id gives too much away.
+        steps: of a task that has several; `instruction` is that of the first.
+        mcp_servers, skills_dir: for agents that can use them.
     """
 
     instruction: str
@@ -51,13 +75,21 @@ class PublicPart(Record):
     network: Network = Network.MODEL
     limits: Limits = Limits()
     alias: str | None = None
+    steps: tuple[TaskStep, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+    skills_dir: str | None = None
 
 
 class Oracle(Record):
-    """The reference solution: a patch, or (without a patch kind) the script that a state-graded oracle runs."""
+    """The reference solution: a patch, or (without a patch kind) the script that a state-graded oracle runs.
+
+    Attributes:
+        steps: the scripts of the steps of a task that has several, by their names.
+    """
 
     text: str
     patch_kind: PatchKind | None = None
+    steps: dict[str, str] = field(default_factory=dict)
 
 
 class PrivatePart(Record):

@@ -89,6 +89,7 @@ UPGRADES: Final[Mapping[str, Upgrade]] = {
     "proctor.terminal_bench_evidence@1": Upgrade(
         "proctor.terminal_bench_evidence@2", {"ran": "verifier_run", "tries": "verifier_runs", **_QUARANTINE}
     ),
+    "proctor.terminal_bench_evidence@2": Upgrade("proctor.harbor_evidence@1"),
     "proctor.timeline@1": Upgrade(
         "proctor.timeline@2",
         {

@@ -2,11 +2,12 @@
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from proctor.core.environment import Checkpoint
-from proctor.core.errors import UsageError
+from proctor.core.environment import Checkpoint, Environment, Network
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.limit_monitor import LimitMonitor
 
 
@@ -20,6 +21,23 @@ class BaseEnvironment(ABC):
     async def checkpoint(self) -> Checkpoint | None:
         """None: no copies can be made of it."""
         return None
+
+    @property
+    def default_user(self) -> str:
+        """Empty: commands run as who may do all."""
+        return ""
+
+    @property
+    def refused_hosts(self) -> tuple[str, ...]:
+        """None by default."""
+        return ()
+
+    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:  # noqa: B027 - a default
+        """Its network stays as it is."""
+
+    def service(self, name: str) -> Environment:
+        """There is none."""
+        raise InfrastructureError(f"there is no service {name!r} beside the environment")
 
     async def stop(self) -> None:
         """End every process of the environment and free what it used."""

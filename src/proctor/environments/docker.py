@@ -11,15 +11,18 @@ from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.trees import FileEntry
 from proctor.environments import docker_unavailable_reason
+from proctor.environments.compose_model import MAIN
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
+from proctor.environments.docker_compose import MISSING_PLUGIN, OWN_IMAGE, ComposeProject, compose_version
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
 from proctor.environments.docker_environment import DockerEnvironment
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
+from proctor.environments.docker_network import BRIDGE, ContainerNetwork
 from proctor.environments.gpus import count_host_gpus, device_requests, engine_gpus
 from proctor.environments.images import ImageManager, check_in_registry, inspect_image
 from proctor.environments.netns import CannotEnterNamespace, may_enter_namespace
@@ -160,6 +163,10 @@ class DockerProvider(EnvironmentProvider):
         """Whether the environment's image is on this machine."""
         return await inspect_image(self._docker(), self._image_of(spec)) is not None
 
+    async def missing_support(self, spec: EnvironmentSpec) -> str | None:
+        """The compose plugin, for an environment with services beside it."""
+        return MISSING_PLUGIN.sentence if spec.compose is not None and await compose_version() is None else None
+
     async def unavailable_reason(self, spec: EnvironmentSpec | None = None) -> str | None:
         """Why there is no engine; or why an environment's image can be neither found here nor in its registry."""
         if spec is None:
@@ -207,20 +214,73 @@ class DockerProvider(EnvironmentProvider):
 
     async def _make(self, spec: EnvironmentSpec) -> DockerEnvironment:
         docker = self._docker()
+        if spec.compose is not None:
+            return await self._make_with_services(docker, spec, spec.compose)
         described = await self._image_info(docker, spec)
         image = described["Id"]
         digest = f"docker:{described['Id']}"
-        if self._private_relay and spec.model_socket is not None and spec.network is not Network.NONE:
-            mode = "bridge" if spec.network is Network.OPEN else "none"
-            inside = ModelRelayFactory(spec.model_socket, private=True, network=None)
+        if not spec.workdir:
+            spec = msgspec.structs.replace(spec, workdir=described.get("Config", {}).get("WorkingDir") or "/")
+        user = str(described.get("Config", {}).get("User") or "")
+        wants_loopback = spec.model_socket is not None or spec.allowed_hosts or spec.changes_network
+        if self._private_relay and wants_loopback and (spec.network is not Network.NONE or spec.changes_network):
+            on_bridge = spec.network is Network.OPEN or spec.changes_network
+            inside = None
+            if spec.model_socket is not None:
+                inside = ModelRelayFactory(spec.model_socket, private=True, network=None)
+            network = ContainerNetwork(docker, on_bridge=on_bridge, internal=None)
             try:
-                config = self._config(spec, image, described, mode)
-                return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=inside)
+                config = self._config(spec, image, described, BRIDGE if on_bridge else "none")
+                return await DockerEnvironment.make(
+                    docker, config, spec, digest=digest, relay_factory=inside, network=network, default_user=user
+                )
             except CannotEnterNamespace:
                 self._private_relay = False
         mode, relay_factory = await self._network_and_relay(docker, spec)
         config = self._config(spec, image, described, mode)
-        return await DockerEnvironment.make(docker, config, spec, digest=digest, relay_factory=relay_factory)
+        network = ContainerNetwork(docker, on_bridge=mode == BRIDGE, internal=lambda: self._shared_network(docker))
+        return await DockerEnvironment.make(
+            docker, config, spec, digest=digest, relay_factory=relay_factory, network=network, default_user=user
+        )
+
+    async def _make_with_services(self, docker: Docker, spec: EnvironmentSpec, file: Path) -> DockerEnvironment:
+        """An environment that is the main service of a compose file, with the others beside it."""
+        is_open = spec.network is Network.OPEN
+        project = await ComposeProject.up(docker, file, spec.labels, self._image_map, is_open=is_open)
+        try:
+            spec = _as_main_service(spec, project)
+            described = await self._image_info(docker, spec)
+            if not spec.workdir:
+                spec = msgspec.structs.replace(spec, workdir=described.get("Config", {}).get("WorkingDir") or "/")
+            first, *others = project.networks
+            config = self._config(spec, described["Id"], described, first)
+            config["NetworkingConfig"] = {"EndpointsConfig": {first: {"Aliases": [MAIN]}}}
+            config["HostConfig"]["Mounts"] += project.mounts
+            private = self._private_relay
+            relay = None
+            if spec.model_socket is not None and spec.network is not Network.NONE:
+                internal = None if private else await self._shared_network(docker)
+                relay = ModelRelayFactory(spec.model_socket, private=private, network=internal)
+            environment = await DockerEnvironment.make(
+                docker,
+                config,
+                spec,
+                digest=f"docker:{described['Id']}",
+                relay_factory=relay if private else None,
+                network=ContainerNetwork(
+                    docker,
+                    on_bridge=False,
+                    internal=None if private else lambda: self._shared_network(docker),
+                    local_names=tuple(project.services),
+                ),
+                default_user=str(described.get("Config", {}).get("User") or ""),
+            )
+            await environment.join_services(project, others, None if private else relay)
+        except BaseException:
+            await asyncio.shield(project.down())
+            raise
+        environment.another = lambda: self.start(msgspec.structs.replace(spec, mounts=(), model_socket=None))
+        return environment
 
     def _image_of(self, spec: EnvironmentSpec) -> str:
         image = spec.image or self._image
@@ -311,16 +371,16 @@ class DockerProvider(EnvironmentProvider):
             return self._network
 
     async def _network_and_relay(self, docker: Docker, spec: EnvironmentSpec) -> tuple[str, ModelRelayFactory | None]:
-        if spec.network is Network.NONE:
+        if spec.network is Network.NONE and not spec.changes_network:
             return "none", None
         network = None
-        if spec.network is Network.MODEL:
+        if spec.network is Network.MODEL and not spec.changes_network:
             with engine_errors("make the environments' network"):
                 network = await self._shared_network(docker)
         relay_factory = None
         if spec.model_socket is not None:
             relay_factory = ModelRelayFactory(spec.model_socket, private=False, network=network)
-        return network.id if network else "bridge", relay_factory
+        return network.id if network else BRIDGE, relay_factory
 
     def _config(self, spec: EnvironmentSpec, image: str, image_info: dict[str, Any], network: str) -> dict[str, Any]:
         """The container configuration sent to the engine."""
@@ -366,10 +426,29 @@ class DockerProvider(EnvironmentProvider):
         }
 
 
+def _as_main_service(spec: EnvironmentSpec, project: ComposeProject) -> EnvironmentSpec:
+    """The environment with what its compose file says of its main service: an image of its own, its variables."""
+    main = project.main
+    build, image = main.get("build"), main.get("image")
+    if build:
+        if build.get("dockerfile", "Dockerfile") != "Dockerfile":
+            raise InvalidData("its main service is built from another file than its Dockerfile", where=spec.compose)
+        spec = msgspec.structs.replace(spec, image=None, build=Path(str(build["context"])))
+    elif image and image != OWN_IMAGE:
+        spec = msgspec.structs.replace(spec, image=str(image), build=None)
+    return msgspec.structs.replace(
+        spec,
+        variables={**project.variables, **spec.variables},
+        workdir=spec.workdir or str(main.get("working_dir") or ""),
+    )
+
+
 def _check_spec(spec: EnvironmentSpec) -> None:
     if spec.workspace is not None and not spec.workspace.is_dir():
         raise UsageError("the workspace is not a directory", where=spec.workspace)
-    if not spec.workdir.startswith("/") or spec.workdir == "/" or posixpath.normpath(spec.workdir) != spec.workdir:
+    if spec.workspace is None and spec.workdir in {"", "/"}:
+        pass
+    elif not spec.workdir.startswith("/") or spec.workdir == "/" or posixpath.normpath(spec.workdir) != spec.workdir:
         raise UsageError(f"an environment's workdir must be a plain absolute path, not {spec.workdir!r}")
     for mount in spec.mounts:
         if not Path(mount.source).exists():

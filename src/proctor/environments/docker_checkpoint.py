@@ -117,7 +117,8 @@ def _without_own_network(
     config: dict[str, Any], image: str, network: str, mounts: list[dict[str, Any]]
 ) -> dict[str, Any]:
     host = {**config["HostConfig"], "NetworkMode": network, "Mounts": mounts}
-    return {**{key: value for key, value in config.items() if key != "Hostname"}, "Image": image, "HostConfig": host}
+    kept = {key: value for key, value in config.items() if key not in {"Hostname", "NetworkingConfig"}}
+    return {**kept, "Image": image, "HostConfig": host}
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import posixpath
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Self
@@ -13,16 +13,19 @@ from aiodocker import Docker, DockerError
 from aiodocker.containers import DockerContainer
 from aiodocker.stream import Stream
 
-from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
+from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, Network, OutputCallback
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.cgroups import limit_events, process_cgroups
+from proctor.environments.compose_model import MAIN
 from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused
+from proctor.environments.docker_compose import ComposeProject
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
-from proctor.environments.docker_exec import CallbackFailed, ContainerCommand, ExecNotStarted
+from proctor.environments.docker_exec import ROOT, CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
+from proctor.environments.docker_network import ContainerNetwork
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import limit_hit
@@ -34,6 +37,7 @@ _KILL_SECONDS: Final = 10
 _KILLED_EXIT_CODE: Final = 137
 _STOP_SECONDS: Final = 3
 _POLL_SECONDS: Final = 0.002
+_IN_BACKGROUND: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 &'
 
 
 class DockerEnvironment(BaseEnvironment):
@@ -52,6 +56,8 @@ class DockerEnvironment(BaseEnvironment):
         *,
         digest: str,
         relay_factory: ModelRelayFactory | None,
+        network: ContainerNetwork | None = None,
+        default_user: str = "",
     ) -> None:
         super().__init__(LimitMonitor(spec.limits, self._used_bytes, self._kill_all))
         self.workdir = spec.workdir
@@ -61,17 +67,69 @@ class DockerEnvironment(BaseEnvironment):
         self._spec = spec
         self._limits = spec.limits
         self._relay_factory = relay_factory
+        self._network = network
+        self._phase: tuple[Network, tuple[str, ...]] | None = None
+        self._default_user = default_user
         self._relay: HostRelay | None = None
         self._keepalive: Stream | None = None
         self._starting = asyncio.Lock()
         self._pausing = asyncio.Lock()
         self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
+        self._project: ComposeProject | None = None
+        self.another: Callable[[], Awaitable[DockerEnvironment]] | None = None
 
     @property
     def model_url(self) -> str | None:
         """Where the gateway answers inside."""
         return self._relay.url if self._relay else None
+
+    @property
+    def default_user(self) -> str:
+        """The one of its image."""
+        return self._default_user
+
+    @property
+    def refused_hosts(self) -> tuple[str, ...]:
+        """Those that the proxy has refused."""
+        return self._network.refused if self._network is not None else ()
+
+    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
+        """Attach it to the bridge or detach it, and serve the hosts that are allowed."""
+        if self._network is None or not self._spec.changes_network:
+            return
+        self._require_alive()
+        await self._change_network(network, tuple(allowed_hosts))
+
+    def service(self, name: str) -> "DockerEnvironment":
+        """One of the containers beside it, to run commands in and copy from; it is stopped with this one."""
+        services = self._project.services if self._project is not None else {}
+        if name not in services:
+            raise InfrastructureError(f"there is no service {name!r} beside the environment")
+        spec = msgspec.structs.replace(self._spec, workdir="/", workspace=None)
+        return DockerEnvironment(services[name], {}, spec, digest=self.digest, relay_factory=None)
+
+    async def join_services(
+        self, project: ComposeProject, networks: Sequence[str], relay_factory: ModelRelayFactory | None
+    ) -> None:
+        """Put it on the other networks of its project, and let it reach what its spec says.
+
+        Args:
+            project: its services, which end with it.
+            networks: those that it was not started on.
+            relay_factory: opens the relay to the gateway, where that is not on its own loopback.
+        """
+        self._project = project
+        with engine_errors("attach a container to its networks"):
+            for network in networks:
+                body = {"Container": self._container.id, "EndpointConfig": {"Aliases": [MAIN]}}
+                await self._container.docker._query_json(f"networks/{network}/connect", method="POST", data=body)  # noqa: SLF001 - the library asks for the network first
+        self._relay_factory = relay_factory or self._relay_factory
+        await self._change_network(self._spec.network, self._spec.allowed_hosts)
+        command = project.main.get("command")
+        if command:
+            words = command if isinstance(command, list) else ["/bin/sh", "-c", str(command)]
+            await self.exec(["/bin/sh", "-c", _IN_BACKGROUND, "sh", *(str(word) for word in words)])
 
     @classmethod
     async def make(
@@ -82,14 +140,26 @@ class DockerEnvironment(BaseEnvironment):
         *,
         digest: str,
         relay_factory: ModelRelayFactory | None,
+        network: ContainerNetwork | None = None,
+        default_user: str = "",
     ) -> Self:
         """Make the container, start it, and put the workspace into it; when this fails, nothing is left."""
         with engine_errors("make a container"):
             container = await _create(docker, config)
-        environment = cls(container, config, spec, digest=digest, relay_factory=relay_factory)
+        environment = cls(
+            container,
+            config,
+            spec,
+            digest=digest,
+            relay_factory=relay_factory,
+            network=network,
+            default_user=default_user,
+        )
         try:
             with engine_errors("start a container"):
                 await environment._start()
+            if network is not None and spec.allowed_hosts and spec.compose is None:
+                await environment._change_network(spec.network, spec.allowed_hosts)
             if spec.workspace is not None:
                 await environment.put(spec.workspace, spec.workdir)
         except BaseException:
@@ -108,6 +178,7 @@ class DockerEnvironment(BaseEnvironment):
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
+        user: str | None = None,
     ) -> ExecResult:
         """Run one command to its end."""
         check_command(argv, variables or {}, cwd or "")
@@ -117,7 +188,8 @@ class DockerEnvironment(BaseEnvironment):
             self._limits.output_bytes if output_bytes is None else output_bytes, on_stdout, on_stderr
         )
         place = posixpath.join(self.workdir, cwd or "")
-        running = asyncio.ensure_future(self._run(command, argv, variables or {}, place, stdin))
+        given = {**(self._network.variables if self._network is not None else {}), **(variables or {})}
+        running = asyncio.ensure_future(self._run(command, argv, given, place, stdin=stdin, user=user or ROOT))
         timed_out = False
         try:
             done, _ = await asyncio.wait({running}, timeout=timeout)
@@ -214,8 +286,17 @@ class DockerEnvironment(BaseEnvironment):
             spec = msgspec.structs.replace(
                 self._spec, mounts=(), model_socket=None, workspace=self._spec.workspace if with_workspace else None
             )
+            if self.another is not None and with_workspace:
+                return await self.another()
+            shares = str(config["HostConfig"]["NetworkMode"]).startswith("container:")
             return await DockerEnvironment.make(
-                self._container.docker, config, spec, digest=self.digest, relay_factory=None
+                self._container.docker,
+                config,
+                msgspec.structs.replace(spec, changes_network=False, allowed_hosts=()) if shares else spec,
+                digest=self.digest,
+                relay_factory=None,
+                network=self._network if shares or self._network is None else self._network.another(),
+                default_user=self._default_user,
             )
 
         return DockerCheckpoint(self._container, self._config, image, start)
@@ -223,6 +304,18 @@ class DockerEnvironment(BaseEnvironment):
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""
         self._on_stopped = callback
+
+    async def _change_network(self, network: Network, allowed_hosts: tuple[str, ...]) -> None:
+        assert self._network is not None  # noqa: S101 - asked before
+        self._phase = (network, allowed_hosts)
+        await self._network.change(self._container, network, allowed_hosts)
+        factory = self._relay_factory
+        if factory is not None and not factory.private and network is not Network.NONE:
+            # It is reached through another network from now on.
+            if self._relay is not None:
+                await self._relay.close()
+            self._relay_factory = await self._network.relay_factory(factory, network)
+            self._relay = await self._relay_factory.open(self._container)
 
     async def _start(self) -> None:
         """Start the container, held alive by a connection: when this process dies, so does what is in there."""
@@ -234,6 +327,8 @@ class DockerEnvironment(BaseEnvironment):
             raise InfrastructureError("the image has no shell at /bin/sh, which every command is started with")
         if self._relay_factory is not None:
             self._relay = await self._relay_factory.open(self._container)
+        if self._phase is not None:
+            await self._change_network(*self._phase)  # it was started again, with a loopback of its own
 
     async def _disconnect(self) -> None:
         if self._keepalive is not None:
@@ -242,10 +337,17 @@ class DockerEnvironment(BaseEnvironment):
             await self._relay.close()
 
     async def _run(
-        self, command: ContainerCommand, argv: Sequence[str], variables: Mapping[str, str], cwd: str, stdin: bytes
+        self,
+        command: ContainerCommand,
+        argv: Sequence[str],
+        variables: Mapping[str, str],
+        cwd: str,
+        *,
+        stdin: bytes,
+        user: str,
     ) -> int:
         try:
-            return await command.run(self._container, argv, variables, cwd, stdin)
+            return await command.run(self._container, argv, variables, cwd, stdin=stdin, user=user)
         except (DockerError, ExecNotStarted) as error:
             # Something inside, where everybody is root, may have ended the container, or be about to.
             if isinstance(error, DockerError) and not is_not_running(error):
@@ -258,7 +360,7 @@ class DockerEnvironment(BaseEnvironment):
             if not (await self._container.show())["State"]["Running"]:
                 self._limit_monitor.check()
                 await self._start()
-        return await command.run(self._container, argv, variables, cwd, stdin)
+        return await command.run(self._container, argv, variables, cwd, stdin=stdin, user=user)
 
     async def _kill(self, command: ContainerCommand, running: "asyncio.Future[int]") -> int:
         """Kill one command; where that fails, every process in the container, which is then started again."""
@@ -321,6 +423,10 @@ class DockerEnvironment(BaseEnvironment):
             if self._on_stopped is not None:
                 self._on_stopped()
             await self._disconnect()
+            if self._project is not None:
+                await self._project.down()
+            if self._network is not None and (self._spec.changes_network or self._spec.allowed_hosts):
+                await self._network.close()
 
 
 async def _create(docker: Docker, config: dict[str, Any]) -> DockerContainer:

@@ -15,6 +15,7 @@ from aiodocker.stream import Stream
 from proctor.core.environment import OutputCallback
 from proctor.environments.output_buffer import HeadTailBuffer
 
+ROOT: Final = "0:0"
 _STDOUT: Final = 1
 _STDIN_CHUNK: Final = 1 << 16
 _END_SECONDS: Final = 10
@@ -88,9 +89,11 @@ class ContainerCommand:
         argv: Sequence[str],
         variables: Mapping[str, str],
         cwd: str,
+        *,
         stdin: bytes,
+        user: str = ROOT,
     ) -> int:
-        """Run it to its end; its exit code.
+        """Run it to its end as a user of the container; its exit code.
 
         Raises:
             CallbackFailed: a callback has raised.
@@ -98,7 +101,7 @@ class ContainerCommand:
         """
         self._first_output = b""
         command = ["/bin/sh", "-c", _START_SCRIPT, "sh", cwd, *argv]
-        execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user="0:0")
+        execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user=user)
         async with execution.start() as stream:
             if stdin:
                 await self._write_and_read(execution, stream, stdin)
@@ -118,7 +121,7 @@ class ContainerCommand:
         if self._leader is None:
             return
         command = ["/bin/sh", "-c", _KILL_SCRIPT, "sh", str(self._leader)]
-        execution = await container.exec(command, stderr=False, user="0:0")
+        execution = await container.exec(command, stderr=False, user=ROOT)
         async with execution.start() as stream:
             while await stream.read_out() is not None:
                 pass

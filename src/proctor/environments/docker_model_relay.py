@@ -21,11 +21,14 @@ class ModelRelayFactory:
         path: the gateway's unix socket.
         private: on the container's own loopback; otherwise at the host's address on its network.
         network: the internal network that the container is on, if it is.
+
+    Attributes:
+        path, private: as given.
     """
 
     def __init__(self, path: Path, *, private: bool, network: DockerNetwork | None) -> None:
-        self._path = path
-        self._private = private
+        self.path = path
+        self.private = private
         self._network = network
 
     async def open(self, container: DockerContainer) -> HostRelay:
@@ -36,8 +39,8 @@ class ModelRelayFactory:
             InfrastructureError: its host is not this machine.
         """
         described = await container.show()
-        relay = HostRelay(self._path)
-        if self._private:
+        relay = HostRelay(self.path)
+        if self.private:
             process = described["State"]["Pid"]
             listener = await asyncio.to_thread(listen_inside, process, container.id, MODEL_PORT)
             await relay.serve(listener)

@@ -71,8 +71,8 @@ async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
         return
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(_copy_stream(reader, far_writer))
-            both.create_task(_copy_stream(far_reader, writer))
+            both.create_task(copy_stream(reader, far_writer))
+            both.create_task(copy_stream(far_reader, writer))
     except* OSError:
         pass  # one side has gone; the other is closed below
     finally:
@@ -82,7 +82,8 @@ async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
                 await one.wait_closed()
 
 
-async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy until the reader ends, and pass its end on."""
     while piece := await reader.read(_CHUNK):
         writer.write(piece)
         await writer.drain()

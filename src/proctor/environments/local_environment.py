@@ -73,6 +73,7 @@ class LocalEnvironment(BaseEnvironment):
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
+        user: str | None = None,
     ) -> ExecResult:
         """Run one command to its end."""
         check_command(argv, variables or {}, cwd or "")

@@ -3,8 +3,12 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proctor.core.record import Record
+
+if TYPE_CHECKING:
+    from aiodocker import Docker
 
 
 class ReapResult(Record):
@@ -64,6 +68,21 @@ async def _reap_engine(url: str | None) -> tuple[list[str], list[str]]:
                     with docker_engine.ignore_already_removed():
                         await (await docker.networks.get(network["Id"])).delete()
                         networks.append(network["Id"])
+            await _reap_volumes(docker)
     finally:
         await docker_engine.disconnect(docker)
     return containers, networks
+
+
+async def _reap_volumes(docker: "Docker") -> None:
+    """The volumes that services of an environment shared."""
+    from proctor.environments import docker_engine
+
+    listed = await docker._query_json(  # noqa: SLF001 - the library's own call takes no filter
+        "volumes", method="GET", params={"filters": json.dumps({"label": [docker_engine.LABEL]})}
+    )
+    for volume in listed.get("Volumes") or ():
+        if docker_engine.owner_has_ended((volume.get("Labels") or {}).get(docker_engine.OWNER_LABEL, "")):
+            with docker_engine.ignore_already_removed():
+                async with docker._query(f"volumes/{volume['Name']}", method="DELETE"):  # noqa: SLF001
+                    pass

@@ -3,7 +3,8 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -221,6 +222,15 @@ class GatewaySession:
         """Report a request that a replay or a script has no response to; the first is kept."""
         self.divergence = self.divergence or divergence
         self._emit(divergence)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Refuse requests for the length of the block: what an agent has left running is not to ask the model then."""
+        was, self.closed = self.closed, True
+        try:
+            yield
+        finally:
+            self.closed = was
 
     async def close(self) -> None:
         """Refuse further requests, cancel the current ones, and release what was not spent."""

@@ -67,6 +67,10 @@ class EnvironmentCode(FindingCode):
     )
     LATE_CHANGE = "late-change", "a process that was left running changed files after the time was up"
     ONLY_LIVE = "only-live", "passes beside the agent's own processes, and not on a copy that they cannot reach"
+    ARTIFACT_LEFT = (
+        "artifact-left",
+        "a link among what is copied out for the verifier was not followed, and left behind",
+    )
     PLANTED_RESULT = "planted-result", "left a result where the grader writes its own; it was removed"
     AGENT_RUNNING = "agent-running", "the agent's own program was still running; it was killed"
     LEFT_RUNNING = "left-running", "left a process running that is not a service"

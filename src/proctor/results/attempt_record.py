@@ -7,7 +7,7 @@ from proctor.core.causes import Cause
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.machine import Machine
 from proctor.core.record import Record
-from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, WebUse
+from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, StepResult, WebUse
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
 
@@ -20,6 +20,7 @@ SUBMISSION_FILES: Final = {
     PatchKind.PATCH_SET: "submission.patchset.json",
     PatchKind.SHELL_SCRIPT: "submission.sh",
     PatchKind.STATE: "submission.state.json",
+    PatchKind.ARTIFACTS: "submission.artifacts.tar",
 }
 
 
@@ -33,6 +34,7 @@ class AttemptRecord(Record):
         findings: what was found in the submission when it was stored; the grader's own are added later.
         web: None where there was no gateway.
         altered: None where all requests were sent as they were.
+        steps: of a task that has several, as far as it came.
         node: the node of a cluster that it was made on, and its `machine`; empty on one machine.
     """
 
@@ -51,6 +53,7 @@ class AttemptRecord(Record):
     findings: tuple[Finding, ...] = ()
     web: WebUse | None = None
     altered: AlteredRequests | None = None
+    steps: tuple[StepResult, ...] = ()
     node: str = ""
     machine: Machine | None = None
     schema_version: Literal["proctor.attempt@1"] = "proctor.attempt@1"

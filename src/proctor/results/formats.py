@@ -7,9 +7,10 @@ module decides what is written where, and that it is whole or not there.
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -34,9 +35,11 @@ class ExportOptions(Record):
 
     Attributes:
         name: the name of the submitter in files that have one; None: agent and model.
+        image: what the images of tasks are built on, where a suite does not name it.
     """
 
     name: str | None = None
+    image: str | None = None
 
 
 class ExportResult(Record):
@@ -94,13 +97,19 @@ class Format:
         about: one line for the list of formats.
         suffix: how the name of an exported file ends; empty when an export is a folder.
         report_schemas: the `schema_version` of evaluation reports that `read_report` reads; the first is the report's.
+        exports_tasks: it is for the tasks of a suite, not for runs.
         prints_documents: it has the documents that `bench eval`, `list` and `validate` print with `--format`.
     """
 
     about: str
     suffix: str = ""
     report_schemas: tuple[str, ...] = ()
+    exports_tasks: bool = False
     prints_documents: bool = False
+
+    def export_tasks(self, suite: str, target: Path, options: ExportOptions) -> ExportResult:
+        """Write the tasks of a suite, by its path or name, to `target`, which does not exist yet."""
+        raise NotImplementedError
 
     def export(self, run: RunStore, target: Path, options: ExportOptions) -> ExportResult:
         """Write the run to `target`, which does not exist yet: one file, or a folder."""
@@ -168,6 +177,23 @@ def export_run(
         UsageError: `target` exists and `replace` is not set, or it contains more than the export; or it cannot be
             written.
     """
+    exported = _write_whole(partial(run_format.export, run, options=options), target, replace=replace)
+    return msgspec.structs.replace(exported, left_out=(*_missing_trials(run), *exported.left_out))
+
+
+def export_suite(
+    suite: str, tasks_format: Format, target: Path, options: ExportOptions, *, replace: bool = False
+) -> ExportResult:
+    """Export the tasks of a suite; `target` is whole or not there.
+
+    Raises:
+        UsageError: as of `export_run`.
+        InvalidData: there is no such suite.
+    """
+    return _write_whole(partial(tasks_format.export_tasks, suite, options=options), target, replace=replace)
+
+
+def _write_whole(write: Callable[..., ExportResult], target: Path, *, replace: bool) -> ExportResult:
     if target.exists() and not replace:
         raise UsageError("it exists already", where=target, fix="choose another name, or give --force")
     if not target.parent.is_dir():
@@ -179,12 +205,12 @@ def export_run(
     with draft as folder:
         written = Path(folder, "new", target.name)
         written.parent.mkdir()
-        exported = run_format.export(run, written, options)
+        exported = write(target=written)
         if target.exists():
             _check_replaceable(target, written)
             target.rename(Path(folder, "old"))
         written.rename(target)
-    return msgspec.structs.replace(exported, left_out=(*_missing_trials(run), *exported.left_out))
+    return exported
 
 
 def _missing_trials(run: RunStore) -> Iterator[str]:

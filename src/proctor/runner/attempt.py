@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,13 +15,14 @@ import msgspec
 from proctor.agents import read_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest
 from proctor.core.causes import CONSEQUENCES, Cause
+from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.formatting import plural
 from proctor.core.record import to_json
 from proctor.core.request import Mode
-from proctor.core.result import AgentMetrics, AlteredRequests, WebUse
+from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, StepResult, WebUse
 from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Finding
@@ -47,8 +48,9 @@ from proctor.runner.errors import (
     reraise_if_cancelled,
 )
 from proctor.runner.member_usage import add_member_usage
-from proctor.runner.redacted_environment import RedactedEnvironment
+from proctor.runner.redacted_environment import RedactedEnvironment, redact_submission
 from proctor.runner.resources import RunResources
+from proctor.runner.step_parts import owned_by, unused_parts, usage_between
 from proctor.workspaces import InvalidSubmission
 
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
@@ -142,6 +144,9 @@ class AttemptRunner:
         self._failed_requests = 0
         self._ends_by_gateway = False
         self._fatal = False
+        self._agent: Agent | None = None
+        self._steps: list[StepResult] = []
+        self._shared_folders: tuple[str, ...] = ()
 
     async def run(self) -> AttemptOutput:
         """Let the agent work on the task once. Nothing that it does, and no mistake of a plugin, raises out of here.
@@ -158,9 +163,10 @@ class AttemptRunner:
                     self._model_session(environment, agent) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
-                    redacted = RedactedEnvironment(environment, self._redactor)
-                    solving = asyncio.create_task(agent.solve(request, redacted, self._report), name="agent")
-                    self._outcome = await self._wait_for_agent(solving)
+                    if self._task.public.steps:
+                        await self._solve_steps(agent, request, environment, folder)
+                    else:
+                        self._outcome = await self._solve(agent, request, environment, "")
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
@@ -192,14 +198,72 @@ class AttemptRunner:
         folder = await stack.enter_async_context(run.scratch.acquire())
         self._report("preparing")
         agent = run.make_agent(task)
+        self._agent = agent
         self._ends_by_gateway = agent.ends_by_gateway
         spec = await self._benchmark.prepare(task, folder)
         sandbox = await stack.enter_async_context(run.sandboxes.acquire()) if run.sandboxes else None
         request = self._agent_request(sandbox)
         spec = agent.prepare_spec(self._environment_spec(spec), request)
+        self._shared_folders = tuple(mount.target for mount in spec.mounts if mount.writable)
         self._report("starting the environment")
         environment = await stack.enter_async_context(await self._machine.provider.start(spec))
         return folder, agent, request, environment
+
+    async def _solve(
+        self, agent: Agent, request: AgentRequest, environment: Environment, step: str
+    ) -> AgentOutcome | None:
+        """Let the agent work on one instruction; how it ended."""
+        user = await self._benchmark.agent_user(self._task, step, environment)
+        redacted = RedactedEnvironment(environment, self._redactor, user)
+        async with owned_by(environment, user, self._shared_folders):
+            solving = asyncio.create_task(agent.solve(request, redacted, self._report), name="agent")
+            return await self._wait_for_agent(solving, Path(request.logs))
+
+    async def _solve_steps(self, agent: Agent, request: AgentRequest, environment: Environment, folder: Path) -> None:
+        """Let the agent work on one step after the other, as long as the benchmark begins the next one."""
+        task, one = self._task, self._resources.config.one_conversation
+        total, first = self._resources.config.timeout, request
+        for number, step in enumerate(task.public.steps, start=1):
+            self._report(f"step {number} of {len(task.public.steps)}: {step.name}")
+            await self._benchmark.begin_step(task, step.name, environment, folder)
+            logs = self._spec.logs / "steps" / disk_name(step.name)
+            logs.mkdir(parents=True, exist_ok=True)
+            label = self._label if one else f"{self._label}/{step.name}"
+            request = msgspec.structs.replace(
+                first,
+                step=step.name,
+                instruction=step.instruction,
+                logs=str(logs),
+                wall_seconds=total or step.wall_seconds,
+                session_id=str(uuid.uuid5(_SESSION_NAMESPACE, label)),
+                continues=one and number > 1,
+            )
+            before, clock = self._usage(), time.monotonic()
+            self._outcome = await self._solve(agent, request, environment, step.name)
+            cause, detail = self._end_cause()
+            seconds = self._outcome.seconds if self._outcome else time.monotonic() - clock
+            done = StepResult(
+                name=step.name,
+                seconds=round(seconds, 3),
+                usage=usage_between(before, self._usage()),
+                cause=cause,
+                detail=detail,
+            )
+            self._steps.append(done)
+            if cause is not None and not CONSEQUENCES[cause].graded:
+                return
+            clock = time.monotonic()
+            with self._session.paused() if self._session is not None else nullcontext():
+                goes_on = await self._benchmark.finish_step(
+                    task, step.name, environment, folder, self._machine.grade_options
+                )
+            seconds = round(time.monotonic() - clock, 3)
+            self._steps[-1] = msgspec.structs.replace(done, verify_seconds=seconds)
+            if not goes_on or self._model_closed.is_set():
+                return
+
+    def _usage(self) -> tuple[ModelUsage, ...]:
+        return self._session.usage.models if self._session is not None else ()
 
     async def _collect(self, environment: Environment, folder: Path) -> Prediction:
         """What the agent has left, as a submission.
@@ -229,6 +293,8 @@ class AttemptRunner:
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
             session_id=str(uuid.uuid5(_SESSION_NAMESPACE, self._label)),
+            mcp_servers=public.mcp_servers,
+            skills_dir=public.skills_dir,
         )
 
     def _environment_spec(self, spec: EnvironmentSpec) -> EnvironmentSpec:
@@ -236,9 +302,10 @@ class AttemptRunner:
         config = self._resources.config
         if config.image is not None and not self._benchmark.builds_on_image:
             spec = msgspec.structs.replace(spec, image=config.image, build=None)
+        if config.network is not None:
+            spec = msgspec.structs.replace(spec, network=config.network, allowed_hosts=(), changes_network=False)
         return msgspec.structs.replace(
             spec,
-            network=config.network or spec.network,
             model_socket=self._resources.model_socket,
             # The agent has its own clock; the environment must outlive it to be collected from.
             limits=msgspec.structs.replace(config.agent_limits(self._task.public.limits), wall_seconds=None),
@@ -300,7 +367,7 @@ class AttemptRunner:
                     self._model_closed.set()
                     self._callbacks.stop_run(event.cause, event.message)
 
-    async def _wait_for_agent(self, solving: "asyncio.Task[AgentOutcome]") -> AgentOutcome | None:
+    async def _wait_for_agent(self, solving: "asyncio.Task[AgentOutcome]", logs: Path) -> AgentOutcome | None:
         """How the agent ended. Once the gateway is closed to it, it is cancelled if it does not end by itself."""
         closed = asyncio.create_task(self._model_closed.wait())
         try:
@@ -315,7 +382,7 @@ class AttemptRunner:
                 if not solving.cancelled():
                     solving.exception()  # retrieved here: the caller may have been cancelled
         if solving.cancelled():
-            return await asyncio.to_thread(read_outcome, self._spec.logs)
+            return await asyncio.to_thread(read_outcome, logs)
         return solving.result()
 
     def _end_cause(self) -> tuple[Cause | None, str]:
@@ -343,7 +410,12 @@ class AttemptRunner:
         file = None
         if submission is not None:
             file = SUBMISSION_FILES[submission.patch_kind]
-            content, findings = redact_submission(submission.content, self._resources.secrets, file)
+            content, findings = redact_submission(
+                submission.content,
+                self._resources.secrets,
+                file,
+                same_size=submission.patch_kind is PatchKind.ARTIFACTS,
+            )
             self._files[file] = content
         record = AttemptRecord(
             number=self._spec.number,
@@ -351,19 +423,26 @@ class AttemptRunner:
             ended_at=_now(),
             cause=cause,
             detail=detail,
-            seconds=round(outcome.seconds if outcome else seconds, 3),
+            seconds=round(self._agent_seconds(seconds), 3),
             usage=self._session.usage.models if self._session else (),
             metrics=self._metrics(),
             final_text=outcome.final_text if outcome else "",
             submission=file,
             patch_kind=submission.patch_kind if submission else PatchKind.UNIFIED_DIFF,
             collect_seconds=round(self._collect_seconds, 3),
-            findings=findings,
+            findings=(*findings, *unused_parts(self._task, self._agent, self._resources.config)),
             web=self._web_use(),
             altered=self._altered_requests(),
+            steps=tuple(self._steps),
         )
         self._files[ATTEMPT_FILE] = self._redactor.redact_bytes(to_json(record))
         return record
+
+    def _agent_seconds(self, seconds: float) -> float:
+        """How long the agent worked, in all its steps; `seconds`: that the attempt took, for one that did not end."""
+        if self._steps:
+            return sum(step.seconds for step in self._steps)
+        return self._outcome.seconds if self._outcome else seconds
 
     def _web_use(self) -> WebUse | None:
         if self._session is None:
@@ -418,17 +497,6 @@ def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[
     if cause is None:
         cause = Cause.PROVIDER_ERROR if last.status >= _SERVER_ERROR else Cause.AGENT_CRASHED
     return cause, f"the model's provider answered its last request with status {last.status}"
-
-
-def redact_submission(content: bytes, secrets: tuple[str, ...], file: str) -> tuple[bytes, tuple[Finding, ...]]:
-    """A submission that may be stored. It is evidence: only our own secrets are removed, and a finding says so."""
-    clean = content
-    for secret in sorted(secrets, key=len, reverse=True):
-        clean = clean.replace(secret.encode(), b"[redacted]")
-    if clean == content:
-        return content, ()
-    detail = "it held a key or a login of this run, which was removed before it was stored and graded"
-    return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)
 
 
 def _now() -> str:

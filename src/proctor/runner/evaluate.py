@@ -143,7 +143,7 @@ async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, b
     With docker, an image that is not on this machine is pulled to learn its digest.
     """
     try:
-        benchmark = reopen(config.benchmark, config.source, config.split)
+        benchmark = reopen(config.benchmark, config.source, config.split).with_verifier(config.verifier)
     except ProctorError:
         return {}  # its data is gone, so nothing can be known of it
     given = {"image_map": config.image_map, "force_build": config.force_build}

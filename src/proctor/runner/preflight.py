@@ -279,6 +279,7 @@ async def missing_requirements(
             except InfrastructureError as error:
                 why = error.sentence
             else:
+                why = await provider.missing_support(spec)
                 has_own = provider.uses_images and (spec.image is not None or spec.build is not None)
                 required = provider.required_images(spec) if has_own else ()
                 for name in required:

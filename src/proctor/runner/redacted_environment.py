@@ -9,7 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from proctor.core.environment import MAX_COPY_BYTES, Checkpoint, Environment, ExecResult, OutputCallback
+from proctor.core.environment import (
+    MAX_COPY_BYTES,
+    AgentUser,
+    Checkpoint,
+    Environment,
+    ExecResult,
+    Network,
+    OutputCallback,
+)
+from proctor.core.verdict import Finding
 from proctor.gateway import Redactor
 
 # What has no line end waits for one up to here; then all is written but a tail in which a secret may have started.
@@ -46,11 +55,15 @@ class RedactingWriter:
 
 
 class RedactedEnvironment:
-    """Implements `Environment` around another: all that its commands print while they run is redacted."""
+    """Implements `Environment` around another: all that its commands print while they run is redacted.
 
-    def __init__(self, environment: Environment, redactor: Redactor) -> None:
+    Commands run as `user`, where there is one, with a home of its own.
+    """
+
+    def __init__(self, environment: Environment, redactor: Redactor, user: AgentUser | None = None) -> None:
         self._environment = environment
         self._redactor = redactor
+        self._user = user
 
     @property
     def workdir(self) -> str:
@@ -78,8 +91,12 @@ class RedactedEnvironment:
         on_stdout: OutputCallback | None = None,
         on_stderr: OutputCallback | None = None,
         output_bytes: int | None = None,
+        user: str | None = None,
     ) -> ExecResult:
         """Run one command to its end."""
+        own = self._user
+        if own is not None and user is None:
+            user, variables = own.name, {**own.variables, **(variables or {})}
         out, err = (
             None if output is None else RedactingWriter(self._redactor, output) for output in (on_stdout, on_stderr)
         )
@@ -93,6 +110,7 @@ class RedactedEnvironment:
                 on_stdout=None if out is None else out.write,
                 on_stderr=None if err is None else err.write,
                 output_bytes=output_bytes,
+                user=user,
             )
         finally:
             for cleaner in (out, err):
@@ -111,6 +129,24 @@ class RedactedEnvironment:
         """As of the environment itself."""
         return await self._environment.checkpoint()
 
+    @property
+    def default_user(self) -> str:
+        """As of the environment itself."""
+        return self._environment.default_user
+
+    @property
+    def refused_hosts(self) -> tuple[str, ...]:
+        """As of the environment itself."""
+        return self._environment.refused_hosts
+
+    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
+        """As of the environment itself."""
+        await self._environment.set_network(network, allowed_hosts)
+
+    def service(self, name: str) -> Environment:
+        """As of the environment itself."""
+        return self._environment.service(name)
+
     async def stop(self) -> None:
         """Stop the environment."""
         await self._environment.stop()
@@ -122,3 +158,20 @@ class RedactedEnvironment:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+
+def redact_submission(
+    content: bytes, secrets: Sequence[str], file: str, *, same_size: bool = False
+) -> tuple[bytes, tuple[Finding, ...]]:
+    """A submission that may be stored. It is evidence: only our own secrets are removed, and a finding says so.
+
+    With `same_size`, for an archive, in which sizes are written, what takes a secret's place is as long.
+    """
+    clean = content
+    for secret in sorted(secrets, key=len, reverse=True):
+        found, mark = secret.encode(), b"[redacted]"
+        clean = clean.replace(found, mark.ljust(len(found), b"*")[: len(found)] if same_size else mark)
+    if clean == content:
+        return content, ()
+    detail = "it held a key or a login of this run, which was removed before it was stored and graded"
+    return clean, (Finding(code="secret_in_submission", path=file, detail=detail),)

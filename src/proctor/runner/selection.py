@@ -20,10 +20,10 @@ def open_benchmark(request: TaskRequest) -> Benchmark:
     if (request.benchmark is None) == (request.suite is None):
         raise UsageError("say which benchmark: BENCH or --suite, not both", fix="`proctor bench list` names them")
     if request.suite is None:
-        return find_benchmark(str(request.benchmark), request.split)
+        return find_benchmark(str(request.benchmark), request.split).with_verifier(request.verifier)
     if request.split is not None:
         raise UsageError("a suite has no splits", fix="leave --split out")
-    return suite_benchmark(request.suite)
+    return suite_benchmark(request.suite).with_verifier(request.verifier)
 
 
 def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task, ...], tuple[InvalidTask, ...]]:

@@ -287,7 +287,7 @@ async def _plan_stored(
                 fix=f"give the same object again, as in proctor.resume(name, {part}=…)",
             )
     access = hooks.access or make_model_access(first, os.environ)
-    benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split)
+    benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split).with_verifier(first.verifier)
     provider = _open_provider(stack, first, hooks)
     await check_machine(provider, _written_folders(stores[0].folder))
     for config in configs:

@@ -52,7 +52,7 @@ class Session:
         retry_seconds: float = DEFAULT_RETRY_SECONDS,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
     ) -> None:
-        self.benchmark = benchmark.for_provider(provider).with_image(config.image)
+        self.benchmark = benchmark.for_provider(provider).with_image(config.image).with_verifier(config.verifier)
         self.provider = provider
         self.access = access
         self.executor = executor

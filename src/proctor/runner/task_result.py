@@ -87,6 +87,7 @@ def make_task_result(
         categories=task.categories,
         web=record.web,
         altered=record.altered,
+        steps=record.steps,
     )
 
 

@@ -4,7 +4,7 @@ from proctor.benchmarks.data.download import download_from_git, download_from_hu
 from proctor.benchmarks.data.published import published_results
 from proctor.benchmarks.data.repositories import repository_url
 from proctor.benchmarks.data.rows import read_rows
-from proctor.benchmarks.data.store import store_dataset, stored_dataset
+from proctor.benchmarks.data.store import store_dataset, stored_dataset, stored_splits
 
 __all__ = [
     "download_from_git",
@@ -14,4 +14,5 @@ __all__ = [
     "repository_url",
     "store_dataset",
     "stored_dataset",
+    "stored_splits",
 ]

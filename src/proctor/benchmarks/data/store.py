@@ -73,6 +73,12 @@ def stored_dataset(benchmark: str, split: str) -> tuple[DatasetInfo, Path]:
     return from_json(raw, DatasetInfo, where=home / _RECORD_FILE), home / _FILES_DIR
 
 
+def stored_splits(benchmark: str) -> tuple[str, ...]:
+    """The splits of a benchmark that were fetched, by their names."""
+    folder = cache_root() / "data" / benchmark
+    return tuple(sorted(file.parent.name for file in folder.glob(f"[!.]*/{_RECORD_FILE}")))
+
+
 def tree_digest(folder: Path) -> str:
     """Identifies the files in a folder by their names and bytes."""
     whole = hashlib.sha256()

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from proctor.benchmarks.data import download_from_git, published_results, store_dataset, stored_dataset
-from proctor.benchmarks.terminal_bench.benchmark import TerminalBench
+from proctor.benchmarks.harbor.benchmark import HarborBenchmark
+from proctor.benchmarks.harbor.datasets import MAX_DEPTH, local_tasks
+from proctor.benchmarks.harbor.task_format import CONFIG
 from proctor.benchmarks.terminal_bench.convert import convert, variants
-from proctor.benchmarks.terminal_bench.harbor_task import CONFIG
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.formatting import reason_lines
 from proctor.core.published_result import PublishedResult
 
+NAME: Final = "terminal_bench"
 OTHER: Final = "other"
 # Where each version is published, and at which revision; None: the newest.
 ORIGINS: Final = {
@@ -25,20 +27,19 @@ ORIGINS: Final = {
     "1.0": ("https://github.com/laude-institute/terminal-bench", "91e10457b5410f16c44364da1a34cb6de8c488a5"),
 }
 _OLD_CONFIG: Final = "task.yaml"
-_MAX_DEPTH: Final = 4
 
 
 class TerminalBenchSource(BenchmarkSource):
     """Implements `core.benchmark.BenchmarkSource`."""
 
-    about = "hard tasks in a terminal, verified where they were done; any tasks in Harbor's format"
+    about = "hard tasks in a terminal, verified where they were done"
     splits: tuple[str, ...] = (*ORIGINS, OTHER)
 
-    def open(self, split: str | None) -> TerminalBench:
+    def open(self, split: str | None) -> HarborBenchmark:
         """The benchmark, as it was fetched."""
         chosen = split or self.splits[0]
-        record, files = stored_dataset(TerminalBench.name, chosen)
-        return TerminalBench(files, record, chosen)
+        record, files = stored_dataset(NAME, chosen)
+        return HarborBenchmark(NAME, local_tasks(files), record, chosen)
 
     async def fetch(self, split: str | None, origin: Path | None, log: Callable[[str], None]) -> DatasetInfo:
         """From its repository, or from a folder with tasks of Harbor's format or of the old one."""
@@ -58,7 +59,7 @@ class TerminalBenchSource(BenchmarkSource):
             made.mkdir()
             count = collect_tasks(folder, made, log)
             return store_dataset(
-                TerminalBench.name,
+                NAME,
                 split,
                 partial(_copy_tasks, made),
                 origin=place,
@@ -68,7 +69,7 @@ class TerminalBenchSource(BenchmarkSource):
 
     def published(self) -> Sequence[PublishedResult]:
         """Rows of the official leaderboards."""
-        return published_results("terminal_bench")
+        return published_results(NAME)
 
 
 def collect_tasks(folder: Path, into: Path, log: Callable[[str], None]) -> int:
@@ -105,7 +106,7 @@ def _task_folders(folder: Path) -> list[Path]:
     found = {
         file.parent
         for name in (CONFIG, _OLD_CONFIG)
-        for depth in range(_MAX_DEPTH)
+        for depth in range(MAX_DEPTH)
         for file in folder.glob(f"{'*/' * depth}{name}")
     }
     return sorted(found, key=lambda place: place.name)

@@ -58,7 +58,9 @@ def list_(**given: Any) -> Any:
 
 @command.command(short_help="Download a benchmark's data.")
 @click.argument("bench", shell_complete=completes("benchmarks"))
-@click.option("--from", "origin", type=_EXISTING, help="A copy on this machine.")
+@click.option(
+    "--from", "origin", metavar="PATH|REPOSITORY", help="A copy on this machine; for `harbor`, also a repository."
+)
 @click.option("--split", metavar="NAME", help="A part of the benchmark, where it has several.")
 @json_option
 @quiet_option
@@ -295,11 +297,16 @@ def show(**given: Any) -> Any:
 @click.option("--format", "form", metavar="FORMAT", help="Which format; without it, the formats are listed.")
 @click.option("--out", type=_FILE, help="The file or folder to write. [default: BENCH-RUN-FORMAT, here]")
 @click.option("--name", help="The name of the agent, in formats that have one. [default: agent and model]")
+@click.option(
+    "--image", metavar="IMAGE", help="For `harbor-tasks`: what images are built on, where the suite names none."
+)
 @click.option("--force", is_flag=True, help="Overwrite the target.")
 @results_option
 @json_option
 def export(**given: Any) -> Any:
-    """Write RUN in the format of another tool or of a benchmark's own harness."""
+    """Write RUN in the format of another tool or of a benchmark's own harness; with `--format harbor-tasks`, RUN is a
+    suite, whose tasks are written.
+    """
     return _body("formats").export(**given)
 
 

@@ -10,11 +10,27 @@ from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import UsageError
 from proctor.report.cli_records import ExportedRun, FormatList, ImportedRun
 from proctor.results import find_run
-from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format, formats, import_run
+from proctor.results.formats import (
+    ExportOptions,
+    ExportResult,
+    ImportOptions,
+    export_run,
+    export_suite,
+    find_format,
+    formats,
+    import_run,
+)
 
 
 def export(
-    run: str | None, form: str | None, out: Path | None, name: str | None, *, force: bool, as_json: bool
+    run: str | None,
+    form: str | None,
+    out: Path | None,
+    name: str | None,
+    *,
+    image: str | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """``proctor bench export``."""
     if form is None:
@@ -27,14 +43,26 @@ def export(
             print_table(["FORMAT", "DESCRIPTION"], [[key, about] for key, about in known.items()])
         return
     found = find_format(form)
+    options = ExportOptions(name=name, image=image)
+    if found.exports_tasks:
+        if run is None:
+            raise UsageError("the suite is missing", fix="give the path of a suite, or a shipped suite's name")
+        target = out or Path(f"{Path(run).stem}-{form}{found.suffix}")
+        exported = export_suite(run, found, target.absolute(), options, replace=force)
+        _print_exported(exported, target, as_json=as_json)
+        return
     if run is None:
         raise UsageError("the run is missing", fix="give a folder, benchmark/run-id, or a run-id that is unique")
     store = find_run(run)
     target = out or Path(f"{store.folder.parent.name}-{store.run_id}-{form}{found.suffix}")
-    exported = export_run(store, found, target.absolute(), ExportOptions(name=name), replace=force)
+    exported = export_run(store, found, target.absolute(), options, replace=force)
+    log_unreadable([store])
+    _print_exported(exported, target, as_json=as_json)
+
+
+def _print_exported(exported: ExportResult, target: Path, *, as_json: bool) -> None:
     for sentence in exported.left_out:
         log(sentence)
-    log_unreadable([store])
     if as_json:
         print_json(ExportedRun(target=str(target), files=exported.files, left_out=exported.left_out))
     else:

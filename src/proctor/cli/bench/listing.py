@@ -1,6 +1,7 @@
 """What `list` and `fetch` do: the benchmarks, the tasks of one, and bringing its data here."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from proctor.benchmarks import benchmark_table, fetch_dataset
 from proctor.cli.bench.options import read_request
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.benchmark import Benchmark
+from proctor.core.errors import UsageError
 from proctor.core.formatting import reason_lines
 from proctor.core.request import TaskRequest
 from proctor.core.task import Task
@@ -49,9 +51,9 @@ def print_list(given: dict[str, Any]) -> int:
     return 0
 
 
-def fetch(bench: str, *, origin: Path | None, split: str | None, as_json: bool, quiet: bool) -> None:
+def fetch(bench: str, *, origin: str | None, split: str | None, as_json: bool, quiet: bool) -> None:
     """``proctor bench fetch``."""
-    place = origin.absolute() if origin else None
+    place = None if origin is None else _origin(origin)
     got = asyncio.run(fetch_dataset(bench, split, place, (lambda _: None) if quiet else log))
     if as_json:
         print_json(got)
@@ -60,6 +62,15 @@ def fetch(bench: str, *, origin: Path | None, split: str | None, as_json: bool, 
     click.echo(
         f"{got.benchmark} ({got.split}): {got.tasks} tasks from {got.origin}{revision}, digest {got.digest[:16]}"
     )
+
+
+def _origin(text: str) -> Path | str:
+    """A path on this machine, or the address of a repository."""
+    if Path(text).exists():
+        return Path(text).absolute()
+    if "://" in text or re.fullmatch(r"[\w.-]+@[\w.-]+:.+", text):
+        return text
+    raise UsageError("there is no such path", where=text, fix="give a path, or the address of a repository")
 
 
 def _print_benchmarks(*, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """A command in a fresh shell: no profile, no terminal, no input, a session and an environment of its own."""
 
+import os
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -41,12 +42,15 @@ async def run_in_fresh_shell(
     cwd: str | None = None,
     program: str = "/bin/sh",
     variables: Mapping[str, str] | None = None,
+    user: str | None = None,
 ) -> ShellResult:
-    """Run a command in an environment in quarantine; `program` is the shell that reads it."""
+    """Run a command in an environment in quarantine; `program` is the shell that reads it, `user` whom it runs as."""
     path = {"PATH": quarantined.search_path}
     with tempfile.TemporaryDirectory(prefix="proctor-fresh-") as scratch:
         for name in ("out", "err"):
             (Path(scratch) / name).touch()
+            (Path(scratch) / name).chmod(0o644 if user is None else 0o666)
+        os.chmod(scratch, 0o755)  # noqa: PTH101, S103 - one call; whoever runs the command reads what is in there
         await environment.put(Path(scratch), quarantined.grader_dir)
     done = await environment.exec(
         ["/bin/sh", "-c", _RUN, "sh", program, quarantined.grader_dir, _READ_AND_RUN],
@@ -54,6 +58,7 @@ async def run_in_fresh_shell(
         variables={**(variables or {}), **path},
         cwd=cwd,
         timeout=timeout,
+        user=user,
     )
     read = await environment.exec(
         ["/bin/sh", "-c", _READ_OUTPUT, "sh", quarantined.grader_dir],

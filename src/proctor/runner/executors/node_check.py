@@ -50,7 +50,7 @@ async def open_machine(
     except ProctorError as error:
         return None, _with_problem(info, error.sentence)
     machine = MachineResources(
-        benchmark=benchmark.for_provider(provider).with_image(first.image),
+        benchmark=benchmark.for_provider(provider).with_image(first.image).with_verifier(first.verifier),
         provider=provider,
         tasks=tasks,
         grade_options=GradeOptions(image=first.image, controls=first.controls),

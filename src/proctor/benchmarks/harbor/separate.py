@@ -1,0 +1,237 @@
+"""The separate verifier: files come out of the agent's environment, which then ends, and go into a fresh one.
+
+What the agent did to its machine is gone with it. What is left to it are the files that the task names, and those are
+examined as submissions are: the verifier must pass with its tests as they are, and fail with them altered.
+"""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from proctor.benchmarks.harbor.artifacts import CollectedArtifact, StepSubmission, copy_artifacts, put_artifact
+from proctor.benchmarks.harbor.papers import (
+    altered_pass,
+    as_test_run,
+    choose_papers,
+    judged,
+    known_controls,
+    originals_pass,
+    prove_with,
+    test_sources,
+)
+from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
+from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, HarborExam, judge
+from proctor.benchmarks.harbor.verifier import VerifierSetup, run_verifier
+from proctor.core.causes import Cause, Status
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
+from proctor.core.errors import InfrastructureError
+from proctor.core.verdict import Finding
+from proctor.grading.controls import ControlSet, control_summary
+from proctor.grading.controls.papers import paper_files
+from proctor.grading.finding_codes import EnvironmentCode
+from proctor.grading.outcome import TestRun
+from proctor.grading.state import (
+    LeftoverPolicy,
+    QuarantinedEnvironment,
+    ShellResult,
+    find_leftovers,
+    kill_processes,
+    list_processes,
+)
+from proctor.grading.state.snapshot import read_small_file
+
+_MAX_ROUNDS: Final = 4
+_MAX_RUNS: Final = 3
+_MAX_OUTPUT: Final = 4_000
+_MAKE_PLACES: Final = (
+    'mkdir -p /logs/verifier /logs/agent /logs/artifacts "$1" && chmod 777 /logs/verifier /logs/agent /logs/artifacts'
+    ' && printf %s "$PATH"'
+)
+
+PrepareEnvironment = Callable[[Environment], Awaitable[None]]
+"""Brings a verifier's environment into the state that it starts from."""
+OracleSubmission = Callable[[], AbstractAsyncContextManager[tuple[StepSubmission, Path]]]
+"""Lets the solution work in an untouched environment, and gives what it submits for the step."""
+
+
+async def end_leftovers(environment: Environment, before: tuple[int, ...], path: str) -> tuple[Finding, ...]:
+    """End what the agent has left running and is no service: it must change no file after its time.
+
+    A machine on which no command can be run is the agent's doing; its files can be copied out all the same.
+
+    Raises:
+        InfrastructureError: the environment is gone.
+    """
+    try:
+        for _ in range(_MAX_ROUNDS):
+            listed = await list_processes(environment, path)
+            own, others = find_leftovers(listed, before, LeftoverPolicy.SERVICES)
+            if not own and not others:
+                break
+            await kill_processes(environment, (*own, *others))
+    except InfrastructureError:
+        if await read_small_file(environment, "/etc/passwd") is None:
+            raise
+        code = EnvironmentCode.COMMANDS_BLOCKED
+        return (Finding(code=code.value, path="", detail=code.meaning),)
+    return ()
+
+
+async def collect_step(
+    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, number: int
+) -> StepSubmission:
+    """Run the commands of `collect`, then copy the artifacts out: first of the agent's container, then of others.
+
+    Raises:
+        LimitReached: the artifacts are larger than allowed.
+        InfrastructureError: the environment is gone.
+    """
+    artifacts = task.artifacts_of(step)
+    done: list[ShellResult] = []
+    made: list[CollectedArtifact] = []
+    findings: list[Finding] = []
+    for is_main in (True, False):
+        commands = [one for one in step.verifier.collect if (one.service == MAIN_SERVICE) is is_main]
+        done += [await _run_collect(environment, command) for command in commands]
+        chosen = tuple(one for one in artifacts if (one.service == MAIN_SERVICE) is is_main)
+        copied, found = await copy_artifacts(
+            environment, chosen, trees, f"step{number}-{'main' if is_main else 'other'}-"
+        )
+        made += copied
+        findings += found
+    return StepSubmission(
+        name=step.name,
+        artifacts=tuple(made),
+        findings=tuple(findings),
+        collected=tuple(done),
+        refused_hosts=environment.refused_hosts,
+    )
+
+
+async def _run_collect(environment: Environment, command: CollectCommand) -> ShellResult:
+    """Its failure is noted and stops nothing, as in Harbor."""
+    try:
+        place = environment if command.service == MAIN_SERVICE else environment.service(command.service)
+        ran = await place.exec(
+            ["/bin/sh", "-c", command.command],
+            timeout=command.timeout_sec,
+            user=command.user,
+        )
+    except InfrastructureError as error:
+        return ShellResult(exit_code=127, stdout="", stderr=str(error), seconds=0.0)
+    return ShellResult(
+        exit_code=ran.exit_code,
+        stdout=ran.stdout.decode("utf-8", "replace")[:_MAX_OUTPUT],
+        stderr=ran.stderr.decode("utf-8", "replace")[:_MAX_OUTPUT],
+        seconds=ran.seconds,
+        timed_out=ran.timed_out,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeparateVerifier:
+    """The verifier of one step, in environments of its own.
+
+    Attributes:
+        spec: of its environments; each is used for one run.
+        prepare: brings such an environment into its first state.
+        seconds, variables, user: as the verifier is run.
+        key: identifies what the control set depends on, beside the environment.
+        oracle: gives what the solution submits; None where the task has none.
+    """
+
+    task: HarborTask
+    step: HarborStep
+    provider: EnvironmentProvider
+    spec: EnvironmentSpec
+    prepare: PrepareEnvironment
+    seconds: float
+    variables: dict[str, str]
+    user: str | None
+    key: str
+    grader: str
+    oracle: OracleSubmission | None = None
+
+    async def verify(self, submission: StepSubmission, trees: Path, pairs: int) -> HarborEvidence:
+        """What the verifier makes of a submission; a full reward is examined."""
+        evidence = await self._run(submission, trees, {})
+        findings = (*evidence.quarantine_result.findings, *submission.findings)
+        evidence = msgspec.structs.replace(
+            evidence,
+            quarantine_result=msgspec.structs.replace(evidence.quarantine_result, findings=findings),
+            refused_hosts=tuple(dict.fromkeys((*submission.refused_hosts, *evidence.refused_hosts))),
+        )
+        if judge(evidence, self.grader).status is not Status.RESOLVED or not pairs:
+            return evidence
+        return msgspec.structs.replace(evidence, exam=await self._examine(evidence, submission, trees, pairs))
+
+    async def _examine(
+        self, evidence: HarborEvidence, submission: StepSubmission, trees: Path, pairs: int
+    ) -> HarborExam:
+        prove = None if self.oracle is None else partial(self._prove, pairs)
+        controls = await known_controls(self.key, prove, evidence.statuses, pairs)
+        seen = []
+        for paper in choose_papers(controls, pairs):
+            files = paper_files(controls, test_sources(self.step), paper)
+            seen.append((paper, as_test_run(await self._run(submission, trees, files))))
+            if not originals_pass(controls, seen):
+                reason = "the verifier passes once, and not again in another environment with the same files"
+                summary = control_summary(controls, None)
+                return HarborExam(place=None, cause=Cause.TESTS_FAILED, reason=reason, controls=summary)
+            if altered_pass(controls, seen):
+                break
+        return judged(None, controls, seen)
+
+    async def _prove(self, pairs: int) -> ControlSet:
+        assert self.oracle is not None  # noqa: S101 - asked before
+        known: dict[tuple[tuple[str, bytes], ...], TestRun] = {}
+        async with self.oracle() as (submission, trees):
+
+            async def run(files: Mapping[str, bytes], _name: str) -> TestRun:
+                paper = tuple(sorted(files.items()))
+                if paper not in known:
+                    known[paper] = as_test_run(await self._run(submission, trees, files))
+                return known[paper]
+
+            return await prove_with(await run({}, ""), test_sources(self.step), run, pairs)
+
+    async def _run(self, submission: StepSubmission, trees: Path, files: Mapping[str, bytes]) -> HarborEvidence:
+        """Run the verifier in a fresh environment; again in another, where it broke."""
+        for number in range(1, _MAX_RUNS + 1):  # noqa: B007 - used after it
+            async with self._environment(submission, trees) as (environment, place):
+                setup = VerifierSetup(
+                    task=self.task,
+                    step=self.step,
+                    folder=trees,
+                    seconds=self.seconds,
+                    variables=self.variables,
+                    checkpoint=None,
+                    user=self.user or environment.default_user or None,
+                )
+                seen = await run_verifier(setup, environment, place, files)
+            if not seen.is_inconclusive:
+                break
+        return msgspec.structs.replace(seen, verifier_runs=number)
+
+    @asynccontextmanager
+    async def _environment(
+        self, submission: StepSubmission, trees: Path
+    ) -> AsyncIterator[tuple[Environment, QuarantinedEnvironment]]:
+        inside = f"/run/proctor-{secrets.token_hex(8)}"
+        async with await self.provider.start(self.spec) as environment:
+            await self.prepare(environment)
+            made = await environment.exec(["/bin/sh", "-c", _MAKE_PLACES, "sh", inside], cwd="/", timeout=120)
+            if made.exit_code != 0:
+                raise InfrastructureError(
+                    "the verifier's folders cannot be made in its environment", where=self.task.name
+                )
+            for one in submission.artifacts:
+                await put_artifact(environment, one, trees)
+            path = made.stdout.decode("utf-8", "replace")
+            yield environment, QuarantinedEnvironment(grader_dir=inside, search_path=path)

@@ -1,0 +1,73 @@
+"""Tasks of several steps: one instruction after the other, each with its own time and usage."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from toy_benchmark import Toy
+
+from proctor.core.benchmark import GradeOptions
+from proctor.core.environment import Environment
+from proctor.core.result import ModelUsage, Tokens
+from proctor.core.task import Task, TaskStep
+from proctor.runner.step_parts import usage_between
+from sessions import Toys, script
+
+STEPS = (
+    TaskStep(name="one", instruction="the first"),
+    TaskStep(name="two", instruction="the second", wall_seconds=50),
+    TaskStep(name="three", instruction="the third"),
+)
+
+
+class Stepped(Toy):
+    """A toy with three steps, of which the last may not be begun."""
+
+    def __init__(self, last: str) -> None:
+        super().__init__(1)
+        self.last = last
+        self.events: list[str] = []
+
+    def tasks(self) -> Sequence[Task]:
+        return [
+            msgspec.structs.replace(task, public=msgspec.structs.replace(task.public, steps=STEPS))
+            for task in super().tasks()
+        ]
+
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:
+        self.events.append(f"begin {step}")
+        await environment.exec(["sh", "-c", f"echo {step} >step.txt"])
+
+    async def finish_step(
+        self, task: Task, step: str, environment: Environment, folder: Path, options: GradeOptions
+    ) -> bool:
+        seen = await environment.exec(["cat", "seen.txt"])
+        self.events.append(f"finish {step}: {seen.stdout.decode().split()[-1]}")
+        return step != self.last
+
+
+@pytest.mark.parametrize(("last", "begun"), [("three", 3), ("two", 2)])
+async def test_steps_are_worked_on_in_order_until_one_is_the_last(last: str, begun: int, tmp_path: Path) -> None:
+    benchmark = Stepped(last)
+    toys = Toys(tmp_path, benchmark)
+    code = "open('seen.txt', 'a').write(open('step.txt').read()); open('answer.txt', 'w').write('right')"
+    ended = await toys.run(agent="command", command=script(tmp_path, code))
+    names = [step.name for step in STEPS[:begun]]
+    assert benchmark.events == [event for name in names for event in (f"begin {name}", f"finish {name}: {name}")]
+    assert ended.summary.resolved == 1
+    (result,) = toys.store.results()
+    assert [step.name for step in result.steps] == names
+    assert all(step.seconds > 0 and step.cause is None and step.cost_usd == 0 for step in result.steps)
+    assert result.agent_seconds == pytest.approx(sum(step.seconds for step in result.steps), abs=0.01)
+
+
+def usage(model: str, requests: int, output: int, cost: float | None) -> ModelUsage:
+    return ModelUsage(model=model, requests=requests, tokens=Tokens(output=output), cost_usd=cost)
+
+
+def test_a_step_has_the_usage_between_two_readings() -> None:
+    before = [usage("a", 1, 10, 0.1), usage("b", 1, 5, 0.2)]
+    after = [usage("a", 3, 40, 0.4), usage("b", 1, 5, 0.2), usage("c", 1, 7, None)]
+    assert usage_between(before, after) == (usage("a", 2, 30, 0.3), usage("c", 1, 7, None))
+    assert usage_between(after, after) == ()

@@ -1,0 +1,3 @@
+#!/bin/bash
+printf '%s %s' "$COLOUR" "$WORD" >it.txt
+whoami >who.txt

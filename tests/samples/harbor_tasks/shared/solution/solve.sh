@@ -1,0 +1,2 @@
+#!/bin/bash
+echo $((19 + 23)) >sum.txt
