@@ -79,6 +79,7 @@ def test_the_model_is_shown_with_note_and_meta(tmp_path: Path, changes: dict[str
         (line(patch_kind="ed-script"), "PATCH_KIND_UNSUPPORTED"),
         (line(patch_kind=None), "PATCH_KIND_UNSUPPORTED"),
         (line(patch_kind="state", patch_inline='{"rewards": {"reward": 1}}'), "PATCH_KIND_UNSUPPORTED"),
+        (line(patch_kind="artifacts", patch_inline="forged"), "PATCH_KIND_UNSUPPORTED"),
         (line(patch_kind="shell-script", patch_inline={}), "PATCH_INLINE_INVALID"),
         (line(patch_path="p"), "PATCH_SOURCE_INVALID"),
         (line(patch_inline=None), "PATCH_SOURCE_INVALID"),

@@ -124,8 +124,8 @@ def _reject_constant(word: str) -> None:
 
 
 def _kind(value: object) -> PatchKind:
-    # A state is graded where it is: a file cannot prove one.
-    kinds = [kind for kind in PatchKind if kind is not PatchKind.STATE]
+    # A state is graded where it is, and artifacts carry what our verifiers have seen: a file cannot prove either.
+    kinds = [kind for kind in PatchKind if kind not in {PatchKind.STATE, PatchKind.ARTIFACTS}]
     word = str(value).strip()
     for kind in kinds:
         if kind == word.replace("_", "-"):
