@@ -84,11 +84,12 @@ format: dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The JSON Schemas, and the types of the options of the Python API, are generated from the records and shipped; a test
-# fails when they are stale.
+# The JSON Schemas, the types of the options of the Python API, and the help pages are generated from the records and
+# commands and shipped; a test fails when they are stale.
 schemas: dev
 	$(BIN)/python -m proctor.core.option_types src/proctor/options.py
 	$(BIN)/python -m proctor.schema src/proctor/schemas
+	$(BIN)/python -m proctor.cli.help_pages
 
 # The documentation as a site, in build/site; a link that leads nowhere fails.
 docs: dev
