@@ -27,7 +27,7 @@ from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.files import sync_directory, write_atomic
+from proctor.core.files import write_atomic
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
@@ -134,10 +134,9 @@ def loop(folder: Path, count: int, like: Path) -> None:
             journal.write(lines[0])
             for name, data in files.items():
                 if name in {"attempt.json", "submission.diff"}:
-                    write_atomic(place / name, data, sync_parent=False)
+                    write_atomic(place / name, data)
                 else:
                     (place / name).write_bytes(data)
-            sync_directory(place)
             journal.write(lines[1])
             os.fdatasync(journal.fileno())
             write_atomic(folder / "trials" / f"task-{number:05}.json", result)
