@@ -84,11 +84,12 @@ format: dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# The JSON Schemas, and the types of the options of the Python API, are generated from the records and shipped; a test
-# fails when they are stale.
+# The JSON Schemas, the types of the options of the Python API, and the help pages are generated from the records and
+# commands and shipped; a test fails when they are stale.
 schemas: dev
 	$(BIN)/python -m proctor.core.option_types src/proctor/options.py
 	$(BIN)/python -m proctor.schema src/proctor/schemas
+	$(BIN)/python -m proctor.cli.help_pages
 
 # The documentation as a site, in build/site; a link that leads nowhere fails.
 docs: dev
@@ -98,9 +99,17 @@ docs: dev
 release-check: dev
 	$(BIN)/python release/check.py
 
+# Every speed target in one table, three rounds, on a machine that does nothing else: at most 15 minutes.
+# make perf OLD=path   the sources of another clone in turns with these
+# make perf QUICK=1    small sizes, one round, for crashes and not for times: what CI runs
+# make perf ALL=1      also what has no row there: reports, the viewer, prefetching, clusters
 perf: dev
-	@missed=0; for script in $(filter-out perf/numbers_asked.py perf/cluster_plugins.py perf/cluster_ungated.py,$(wildcard perf/*.py)); do \
-	  echo "== $$script"; $(BIN)/python $$script || missed=1; done; exit $$missed
+	@$(BIN)/python perf/table.py $(if $(OLD),--old '$(OLD)') $(if $(QUICK),--quick)
+	@$(if $(QUICK),:,missed=0; for script in gateway swe_eval $(if $(ALL),$(PERF_OTHERS)); do \
+	  echo "== perf/$$script.py"; $(BIN)/python perf/$$script.py || missed=1; done; exit $$missed)
+
+PERF_OTHERS := cluster cluster_simulation environments eval_overhead prefetch report runner sandboxes startup viewer \
+  workspaces
 
 # Hostile submissions, graded for real: task, verdict, findings. Fails when one of them wins. ARGS='--controls 0' shows
 # which of them only control exams stop.

@@ -27,7 +27,7 @@ from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.files import sync_directory, write_atomic
+from proctor.core.files import write_atomic
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
@@ -106,15 +106,18 @@ def used() -> tuple[float, float, float]:
     return own.ru_utime + own.ru_stime, children.ru_utime + children.ru_stime, own.ru_maxrss / 1024
 
 
-async def session(folder: Path, count: int, *, environments: str) -> None:
-    """One session of a run: the first, or a resumed one; without environments, the pipeline alone."""
+async def session(folder: Path, count: int, *, environments: str, only: int | None = None) -> None:
+    """One session of a run: the first, or a resumed one; without environments, the pipeline alone.
+
+    `only` starts a run of that many of the tasks.
+    """
     from proctor.core.request import RunRequest
     from proctor.results import list_runs
     from proctor.runner.session import SessionHooks, run_session
 
     local, benchmark = environments == "local", Nothing(count)
     stores = list_runs(benchmark.name, root=folder)
-    request = RunRequest(agent="nop", isolation=not local, concurrency=4, grade_concurrency=2)
+    request = RunRequest(agent="nop", isolation=not local, concurrency=4, grade_concurrency=2, limit=only)
     hooks = SessionHooks(benchmark=benchmark, provider=None if local else NoOpProvider(), results=folder)
     await run_session(stores[0] if stores else request, hooks)
 
@@ -134,15 +137,28 @@ def loop(folder: Path, count: int, like: Path) -> None:
             journal.write(lines[0])
             for name, data in files.items():
                 if name in {"attempt.json", "submission.diff"}:
-                    write_atomic(place / name, data, sync_parent=False)
+                    write_atomic(place / name, data)
                 else:
                     (place / name).write_bytes(data)
-            sync_directory(place)
             journal.write(lines[1])
             os.fdatasync(journal.fileno())
             write_atomic(folder / "trials" / f"task-{number:05}.json", result)
             journal.write(b"".join(lines[2:per_task]))
             os.fdatasync(journal.fileno())
+
+
+def fill_up(run: Path, count: int) -> None:
+    """Make a finished run of a few tasks one of many: the same results, under other names."""
+    first = "task-00000"
+    trials, journal = run / "trials", run / "journal.jsonl"
+    result = (trials / f"{first}.json").read_text()
+    lines = [line for line in journal.read_text().splitlines(keepends=True) if first in line]
+    names = [f"task-{number:05}" for number in range(count)]
+    for name in names:
+        (trials / f"{name}.json").write_text(result.replace(first, name))
+    journal.write_text("".join(line.replace(first, name) for name in names for line in lines))
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "tasks": names}))
 
 
 def undo_the_last_tenth(folder: Path, count: int) -> None:
@@ -161,7 +177,7 @@ def undo_the_last_tenth(folder: Path, count: int) -> None:
 def child(kind: str, folder: Path, count: int) -> None:
     """One row, in a process of its own; prints what it used."""
     if kind == "loop":
-        (like,) = (folder.parent / f"local-{count}" / "nothing").iterdir()
+        (like,) = (Path(os.environ["PERF_LIKE"]) / "nothing").iterdir()
         clock, (before, _, _) = time.perf_counter(), used()
         loop(folder, count, like)
         children = 0.0
@@ -175,10 +191,12 @@ def child(kind: str, folder: Path, count: int) -> None:
     print(json.dumps(row))
 
 
-def measured(kind: str, folder: Path, count: int) -> dict[str, float]:
+def measured(kind: str, folder: Path, count: int, *, like: Path | None = None) -> dict[str, float]:
+    """One row; a bare loop writes what is written in `like`."""
     folder.mkdir(exist_ok=True)
     command = [sys.executable, __file__, "--child", kind, str(folder), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    env = {**os.environ, "PERF_LIKE": str(like or folder)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     row: dict[str, float] = json.loads(done.stdout)
     return row
 
@@ -199,7 +217,8 @@ def main() -> int:
                 ("none", "run, no-op environments"),
                 ("loop", "bare loop"),
             ):
-                rows[kind] = row = measured(kind, base / f"{kind}-{count}", count)
+                like = base / f"local-{count}"
+                rows[kind] = row = measured(kind, base / f"{kind}-{count}", count, like=like)
                 each = [row[key] / count * 1000 for key in ("own", "children", "wall")]
                 print(f"{title:28}{count:7}{each[0]:13.2f}{each[1]:10.2f}{each[2]:8.2f}{row['rss']:8.0f}", flush=True)
             ratio = rows["none"]["own"] / rows["loop"]["own"]

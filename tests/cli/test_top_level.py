@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from proctor.cli import COMMANDS
+from proctor.cli import COMMANDS, help_file
 from proctor.cli.dispatch import dispatch
+from proctor.cli.help_pages import help_pages
 from proctor.cli.schema import schema_names
 from proctor.results import new_run
 from stored_runs import finish, store_trial
@@ -25,10 +26,38 @@ def test_help_lists_every_command(arguments: Sequence[str]) -> None:
     assert all(name in result.stdout for name in COMMANDS)
 
 
-def test_help_does_not_import_click() -> None:
-    code = "import sys; sys.argv = ['proctor', '--help']; from proctor.cli import main; main(); print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"click", "msgspec", "rich", "asyncio"} & set(modules)
+@pytest.mark.parametrize("command", ["", "bench run ", "suite add-task ", "runs "])
+def test_help_does_not_import_click(command: str) -> None:
+    code = f"import sys; sys.argv = 'proctor {command}--help'.split(); from proctor.cli import main\n"
+    code += "try: main()\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert f"Usage: proctor {command}" in done.stdout
+    assert not {"click", "msgspec", "rich", "asyncio"} & set(done.stdout.split("\n")[-2].split())
+
+
+def test_the_shipped_help_pages_are_the_generated_ones() -> None:
+    generated = {help_file(words): page.split() for words, page in help_pages()}  # versions of click differ in spaces
+    folder = Path(help_file([])).parent
+    shipped = {str(path): path.read_text(encoding="utf-8").split() for path in folder.iterdir()}
+    assert shipped == generated, "run `make schemas`"
+
+
+def test_a_narrow_terminal_gets_a_help_page_that_fits() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "proctor", "bench", "run", "--help"],
+        env={**os.environ, "COLUMNS": "60"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert max(map(len, done.stdout.splitlines())) <= 60
+    shipped = Path(help_file(["bench", "run"])).read_text(encoding="utf-8")
+    assert "".join(done.stdout.split()) == "".join(shipped.split())
+
+
+@pytest.mark.parametrize("words", [["bench.run"], ["bench", ".."], ["bench", "run.txt"], ["bench", "runs"]])
+def test_what_is_no_command_has_no_help_page(words: list[str]) -> None:
+    assert proctor(*words, "--help").returncode == 2
 
 
 def test_version() -> None:

@@ -16,10 +16,14 @@ CauseAndDetail = tuple[Cause | None, str]
 def write_outcome(request: AgentRequest, outcome: AgentOutcome) -> AgentOutcome:
     """Write the outcome into the request's logs, and return it."""
     file = Path(request.logs, OUTCOME_FILE)
-    file.parent.mkdir(parents=True, exist_ok=True)
     # Replaced as a whole, but not synced: this process reads it again and must not wait for the disk.
     half_written = file.with_name(f".{OUTCOME_FILE}.tmp")
-    half_written.write_bytes(to_json(outcome))
+    data = to_json(outcome)
+    try:
+        half_written.write_bytes(data)
+    except FileNotFoundError:
+        file.parent.mkdir(parents=True)
+        half_written.write_bytes(data)
     half_written.replace(file)
     return outcome
 

@@ -1,7 +1,8 @@
 """The command line: parse, call, print; no logic.
 
 Importing click costs three times what starting Python does, so the top level is a table of names and sentences:
-``proctor --help`` prints it, and a command's module is imported when that command is used.
+``proctor --help`` prints it, and a command's module is imported when that command is used. The help pages of commands
+are shipped as files (`proctor.cli.help_pages` writes them), and printed without click where the terminal has room.
 """
 
 import os
@@ -10,6 +11,7 @@ from typing import Final
 
 _INFRASTRUCTURE: Final = 12
 _INTERRUPTED: Final = 130
+HELP_WIDTH: Final = 80  # of the shipped pages; click makes none wider
 COMPLETE_VARIABLE: Final = "_PROCTOR_COMPLETE"  # set by the shell's script
 COMMANDS: Final = {
     "bench": ("proctor.cli.bench", "List, run, grade and compare benchmarks."),
@@ -65,6 +67,8 @@ def main() -> None:
             from proctor import __version__
 
             code = _print_page(f"proctor {__version__}\n")
+        elif arguments[-1] == "--help" and (page := _shipped_page(arguments[:-1])):
+            code = _print_page(page)
         else:
             from proctor.cli.dispatch import dispatch
 
@@ -75,6 +79,36 @@ def main() -> None:
         _complain("interrupted")
         code = _INTERRUPTED
     sys.exit(code)
+
+
+def help_file(words: list[str]) -> str:
+    """Where the help page of a command is shipped."""
+    return os.path.join(os.path.dirname(__file__), "help", f"{'.'.join(words)}.txt")  # noqa: PTH118, PTH120 - pathlib takes longer than the rest
+
+
+def _shipped_page(words: list[str]) -> str | None:
+    """The help page of a command, if there is one for it and the terminal is wide enough."""
+    if not all(word.isascii() and word.replace("-", "").isalpha() for word in words) or _columns() < HELP_WIDTH:
+        return None
+    try:
+        with open(help_file(words), encoding="utf-8") as file:  # noqa: PTH123 - likewise
+            return file.read()
+    except OSError:
+        return None
+
+
+def _columns() -> int:
+    """The width of the terminal, as `shutil` says it."""
+    try:
+        columns = int(os.environ.get("COLUMNS", ""))
+    except ValueError:
+        columns = 0
+    if columns > 0:
+        return columns
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or HELP_WIDTH
+    except (OSError, ValueError):
+        return HELP_WIDTH
 
 
 def _print_page(text: str) -> int:

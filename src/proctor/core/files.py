@@ -3,9 +3,10 @@
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,34 +24,77 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "proctor"
 
 
-def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644, sync_parent: bool = True) -> None:
+def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
     """Replace `path` by `data` so that readers, also after a crash, see the old file or the new one, never a part.
-
-    Without `sync_parent` the caller syncs the directory, once for many files.
 
     The temporary file has a fixed name beside the target, so that a leftover of a killed write is overwritten by the
     next. Callers hold a lock or are the only writer.
     """
-    content = data.encode() if isinstance(data, str) else data
-    if path.exists() and not path.is_file() and not path.is_dir():
-        # A rename would replace a device, even /dev/null, by a file for all programs of the machine.
-        raise OSError(errno.EEXIST, "it exists and is not a regular file", str(path))
-    half_written = path.with_name(f".{path.name}.tmp")
-    half_written.unlink(missing_ok=True)
-    # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
-    descriptor = os.open(half_written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    staged = StagedFile(path, data.encode() if isinstance(data, str) else data, mode=mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        half_written.replace(path)
-    except BaseException:
-        half_written.unlink(missing_ok=True)
-        raise
-    if sync_parent:
-        sync_directory(path.parent)
+        staged.sync()
+        staged.replace()
+    finally:
+        staged.discard()
+    sync_directory(path.parent)
+
+
+class StagedFile:
+    """A file that is written beside its target, synced, and then put in its place: three steps, so that many files can
+    share the disk's syncs. `discard` removes what has not come as far as that; afterwards it does nothing.
+    """
+
+    def __init__(self, path: Path, data: bytes, *, mode: int = 0o644) -> None:
+        self._target = os.fspath(path)
+        folder, name = os.path.split(self._target)
+        self._staged = os.path.join(folder, f".{name}.tmp")
+        self._descriptor = -1
+        _refuse_special_file(self._target)
+        # O_EXCL: a symlink planted under the temporary name is refused, and the mode holds from the first byte.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self._staged, flags, mode)
+        except FileExistsError:
+            os.unlink(self._staged)
+            self._descriptor = os.open(self._staged, flags, mode)
+        try:
+            os.fchmod(self._descriptor, mode)
+            _write_all(self._descriptor, data)
+        except BaseException:
+            self.discard()
+            raise
+
+    def sync(self) -> None:
+        """Have its content on disk."""
+        os.fsync(self._descriptor)
+
+    def replace(self) -> None:
+        """Put it in its place; that survives a power cut once the directory is synced."""
+        os.replace(self._staged, self._target)
+        self._close()
+
+    def discard(self) -> None:
+        """Remove it, unless it is in its place."""
+        if self._close():
+            with suppress(FileNotFoundError):
+                os.unlink(self._staged)
+
+    def _close(self) -> bool:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return False
+        os.close(descriptor)
+        return True
+
+
+def _refuse_special_file(path: str) -> None:
+    """A rename would replace a device, even /dev/null, by a file for all programs of the machine."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EEXIST, "it exists and is not a regular file", path)
 
 
 # The content of a file, without its times; macOS has no such call.

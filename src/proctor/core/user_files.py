@@ -22,6 +22,7 @@ MAX_DEPTH: Final = 200
 MAX_BYTES: Final = 64 << 20
 MAX_LINE_BYTES: Final = 64 << 20
 MAX_LINES_BYTES: Final = 4 << 30
+_BLOCK_BYTES: Final = 1 << 20
 MAX_YAML_BYTES: Final = 1 << 20
 MAX_TOML_BYTES: Final = 1 << 18
 """The parsers of YAML and TOML are a hundred times slower than those of JSON."""
@@ -130,6 +131,29 @@ def read_user_lines(file: Path, what: str) -> Iterator[bytes]:
                     f"cannot read {what}: the line is longer than {_size(MAX_LINE_BYTES)}", where=f"{file}:{number}"
                 )
             yield line
+
+
+def read_line_blocks(file: Path) -> Iterator[bytes]:
+    """The lines of a file in large pieces, each of which ends where a line does, for readers that take many at once.
+
+    Raises:
+        OSError: it cannot be read in this way; `read_user_lines` says why.
+    """
+    try:
+        opened = _open(file, MAX_LINES_BYTES)
+    except BoundExceeded as error:
+        raise OSError(errno.EFBIG, str(error), str(file)) from error
+    with opened as blocks:
+        rest = b""
+        while block := blocks.read(_BLOCK_BYTES):
+            whole, newline, end = block.rpartition(b"\n")
+            if newline:
+                yield rest + whole + newline
+                rest = end
+            elif len(rest := rest + block) > MAX_LINE_BYTES:
+                raise OSError(errno.EFBIG, "a line is too long", str(file))
+        if rest:
+            yield rest
 
 
 def parse_json(data: bytes | str, **options: Any) -> Any:

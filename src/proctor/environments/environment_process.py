@@ -103,7 +103,8 @@ class EnvironmentProcess:
         self._channel = Channel(ours)
         try:
             await self._channel.send(init_program())
-            return await asyncio.wait_for(asyncio.shield(self._channel.ready), _START_SECONDS)
+            async with asyncio.timeout(_START_SECONDS):
+                return await asyncio.shield(self._channel.ready)
         except (ChannelClosed, TimeoutError) as error:
             await self.terminate()
             raise EnvironmentNotStarted(self.log()) from error
@@ -143,7 +144,7 @@ class EnvironmentProcess:
             if not await _wait_for_event(channel.closed, _KILL_SECONDS):
                 raise RetryableError("an environment's processes cannot be killed", where=self.folder.path)
         # The first process lets go of the socket before the kernel has killed the rest; bubblewrap ends after that.
-        await asyncio.to_thread(process.wait)
+        await _wait_for_process(process)
         channel.close()
         self._channel = self._process = None
 
@@ -156,9 +157,27 @@ class EnvironmentProcess:
         await asyncio.to_thread(self.folder.remove)
 
 
+async def _wait_for_process(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is not None:
+        return
+    if not hasattr(os, "pidfd_open"):
+        await asyncio.to_thread(process.wait)
+        return
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    handle = os.pidfd_open(process.pid)
+    loop.add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+    process.wait()
+
+
 async def _wait_for_event(event: asyncio.Event, seconds: float) -> bool:
     try:
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

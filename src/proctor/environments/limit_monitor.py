@@ -52,7 +52,9 @@ class LimitMonitor:
         await self._limit_reached(LimitReached("wall clock of the environment", value=seconds, limit=seconds))
 
     async def _watch_disk(self, limit: int) -> None:
+        pause = _POLL_SECONDS
         while True:
+            await asyncio.sleep(pause)
             started = time.monotonic()
             try:
                 used = await self._used_bytes()
@@ -65,7 +67,7 @@ class LimitMonitor:
                 )
                 return
             # Looking takes a twentieth of one processor at most.
-            await asyncio.sleep(max(_POLL_SECONDS, _POLL_PAUSE_FACTOR * (time.monotonic() - started)))
+            pause = max(_POLL_SECONDS, _POLL_PAUSE_FACTOR * (time.monotonic() - started))
 
     async def _limit_reached(self, limit: LimitReached) -> None:
         if self.reached is None:

@@ -156,7 +156,9 @@ class LocalProvider(EnvironmentProvider):
             await _copy(spec.workspace, place)
         if lower is not None:
             process.folder.overlay_work.mkdir(mode=0o755, exist_ok=True)
-        return _layout(spec, process, lower=lower, mounts=await self._effective_mounts(spec, process))
+        mounts = await self._effective_mounts(spec, process)
+        hidden = hidden_paths(spec.hidden) if self._isolation else ()
+        return _layout(spec, process, lower=lower, mounts=mounts, hidden=hidden)
 
     async def _give_up_overlay(self, error: EnvironmentNotStarted, process: EnvironmentProcess, *, used: bool) -> None:
         """Copy workspaces from now on, where bubblewrap failed because the kernel has no overlay for them.
@@ -244,7 +246,12 @@ class LocalProvider(EnvironmentProvider):
 
 
 def _layout(
-    spec: EnvironmentSpec, process: EnvironmentProcess, *, lower: Path | None, mounts: tuple[Mount, ...]
+    spec: EnvironmentSpec,
+    process: EnvironmentProcess,
+    *,
+    lower: Path | None,
+    mounts: tuple[Mount, ...],
+    hidden: tuple[Path, ...],
 ) -> EnvironmentLayout:
     memory = spec.limits.memory_mb
     has_model = spec.model_socket is not None and spec.network is not Network.NONE
@@ -257,7 +264,7 @@ def _layout(
         overlay_lower=None if lower is None else str(lower),
         network=spec.network,
         mounts=mounts,
-        hidden=hidden_paths(spec.hidden),
+        hidden=hidden,
         shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
         model_socket=str(spec.model_socket) if has_model else None,
     )

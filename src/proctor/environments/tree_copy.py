@@ -22,6 +22,8 @@ from proctor.core.trees import (
 
 ENTRY_BYTES: Final = 512
 _CHUNK: Final = 1 << 20
+_SMALL: Final = 1 << 16
+_PERMISSIONS: Final = 0o777
 _NO_KERNEL_COPY: Final = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_RETRIES: Final = 10
@@ -44,6 +46,7 @@ class Copier:
         self._used = 0
         self._stopped = False
         self._in_kernel = hasattr(os, "copy_file_range")
+        self._umask = _umask()
 
     def stop(self) -> None:
         """Make the copy, which runs in another thread, end with `Stopped` soon."""
@@ -63,57 +66,78 @@ class Copier:
 
     def copy(self, source: DirFdPath, target: DirFdPath, *, mode: int | None = None) -> None:
         """Copy one entry and all below it; `mode` is for a file."""
-        self._copy(source, target, mode, 0)
+        info = os.stat(source.name, dir_fd=source.dir_fd, follow_symlinks=False)
+        if stat.S_ISLNK(info.st_mode):
+            self._copy_symlink(source, target)
+        elif stat.S_ISREG(info.st_mode):
+            self._copy_file(source, target, mode)
+        elif stat.S_ISDIR(info.st_mode):
+            self._copy_directory(source, target, 0)
 
-    def _copy(self, source: DirFdPath, target: DirFdPath, mode: int | None, depth: int) -> None:
+    def _copy_entry(self, entry: "os.DirEntry[str]", reading: int, writing: int, depth: int) -> None:
+        source, target = DirFdPath(reading, entry.name), DirFdPath(writing, entry.name)
+        if entry.is_file(follow_symlinks=False):
+            self._copy_file(source, target)
+        elif entry.is_dir(follow_symlinks=False):
+            self._copy_directory(source, target, depth)
+        elif entry.is_symlink():
+            self._copy_symlink(source, target)
+
+    def _copy_symlink(self, source: DirFdPath, target: DirFdPath) -> None:
+        self.count_bytes(ENTRY_BYTES)
+        write_symlink(os.readlink(source.name, dir_fd=source.dir_fd), target)
+
+    def _copy_directory(self, source: DirFdPath, target: DirFdPath, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise LimitReached("depth of the copied tree", value=depth, limit=MAX_DEPTH)
         self.count_bytes(ENTRY_BYTES)
-        info = os.stat(source.name, dir_fd=source.dir_fd, follow_symlinks=False)
-        permissions = stat.S_IMODE(info.st_mode) & 0o777  # as they are now: to read it they may have to be changed
-        if stat.S_ISLNK(info.st_mode):
-            write_symlink(os.readlink(source.name, dir_fd=source.dir_fd), target)
-        elif stat.S_ISREG(info.st_mode):
-            self._copy_file(source, target, permissions if mode is None else mode)
-        elif stat.S_ISDIR(info.st_mode):
-            self._copy_directory(source, target, permissions, depth)
-
-    def _copy_directory(self, source: DirFdPath, target: DirFdPath, permissions: int, depth: int) -> None:
-        reading = open_forced(source, OPEN_DIRECTORY)
+        reading, info = _open_with_status(source, OPEN_DIRECTORY)
         try:
             writing, made = open_or_make_directory(target)
             try:
                 with os.scandir(reading) as entries:
                     for entry in entries:
                         try:
-                            self._copy(DirFdPath(reading, entry.name), DirFdPath(writing, entry.name), None, depth + 1)
+                            self._copy_entry(entry, reading, writing, depth + 1)
                         except FileNotFoundError:
                             continue  # gone between the listing and the copy
                 if made:
-                    os.fchmod(writing, permissions)
+                    os.fchmod(writing, info.st_mode & _PERMISSIONS)
             finally:
                 os.close(writing)
         finally:
             os.close(reading)
 
-    def _copy_file(self, source: DirFdPath, target: DirFdPath, permissions: int) -> None:
-        reader = open_forced(source, OPEN_READ)
+    def _copy_file(self, source: DirFdPath, target: DirFdPath, mode: int | None = None) -> None:
+        self.count_bytes(ENTRY_BYTES)
+        reader, info = _open_with_status(source, OPEN_READ)
         try:
-            info = os.fstat(reader)
             if not stat.S_ISREG(info.st_mode):
                 return  # swapped since it was looked at
             self.check_size(info.st_size)  # a sparse terabyte is refused before it is read
-            writer = create_file(target)
+            wanted = info.st_mode & _PERMISSIONS if mode is None else mode
+            # Each change of a file's mode is one more entry in the file system's journal.
+            as_made = wanted if wanted & self._umask == 0 else 0o600
+            writer = create_file(target, as_made)
             try:
-                self._copy_bytes(reader, writer)
-                os.fchmod(writer, permissions)
+                self._copy_bytes(reader, writer, info.st_size)
+                if wanted != as_made:
+                    os.fchmod(writer, wanted)
                 os.utime(writer, ns=(info.st_atime_ns, info.st_mtime_ns))
             finally:
                 os.close(writer)
         finally:
             os.close(reader)
 
-    def _copy_bytes(self, reader: int, writer: int) -> None:
+    def _copy_bytes(self, reader: int, writer: int, size: int) -> None:
+        if size <= _SMALL:
+            # Most files: the kernel takes longer to set its own copy up. A piece that is short of what was asked for is
+            # the last one.
+            piece = os.read(reader, _SMALL + 1)
+            self.count_bytes(len(piece))
+            write_all(writer, piece)
+            if len(piece) <= _SMALL:
+                return
         while self._in_kernel:
             try:
                 count = os.copy_file_range(reader, writer, _CHUNK)
@@ -128,6 +152,27 @@ class Copier:
         while piece := os.read(reader, _CHUNK):
             self.count_bytes(len(piece))
             write_all(writer, piece)
+
+
+def _open_with_status(path: DirFdPath, flags: int) -> tuple[int, os.stat_result]:
+    """A descriptor, and its status as it was: to open it, its permissions may have to be changed."""
+    try:
+        descriptor = os.open(path.name, flags, dir_fd=path.dir_fd)
+    except PermissionError:
+        before = os.stat(path.name, dir_fd=path.dir_fd, follow_symlinks=False)
+        descriptor = open_forced(path, flags)
+        if os.path.samestat(before, os.fstat(descriptor)):
+            return descriptor, before
+    return descriptor, os.fstat(descriptor)
+
+
+def _umask() -> int:
+    """What new files of this process are made without; all bits where it cannot be asked without changing it."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))
+    except (OSError, StopIteration, ValueError):
+        return 0o777
 
 
 def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
@@ -153,11 +198,11 @@ def open_or_make_directory(path: DirFdPath) -> tuple[int, bool]:
     raise OSError(errno.EBUSY, "the destination keeps changing", path.name)
 
 
-def create_file(path: DirFdPath) -> int:
-    """Open a new, private file for writing in the place of whatever has this name."""
+def create_file(path: DirFdPath, mode: int = 0o600) -> int:
+    """Open a new file for writing, private by default, in the place of whatever has this name."""
     for _ in range(_MAX_RETRIES):
         try:
-            return os.open(path.name, _CREATE, 0o600, dir_fd=path.dir_fd)
+            return os.open(path.name, _CREATE, mode, dir_fd=path.dir_fd)
         except FileExistsError:
             remove_entry(path)
     raise OSError(errno.EBUSY, "the destination keeps changing", path.name)

@@ -7,21 +7,25 @@ once, and a power cut after the next sync.
 """
 
 import asyncio
+import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import append_whole, sync_data, sync_directory, truncate_torn_line, write_atomic
+from proctor.core.files import StagedFile, append_whole, sync_data, sync_directory, truncate_torn_line
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
-from proctor.core.user_files import read_user_lines
+from proctor.core.user_files import read_line_blocks, read_user_lines
+
+_DECODER: Final = msgspec.json.Decoder(JournalEntry)
+_MAX_BATCH: Final = 64  # commits; their files are open at the same time
 
 
 class _JournalCommit(NamedTuple):
@@ -76,7 +80,7 @@ class Journal:
         loop = asyncio.get_running_loop()
         try:
             while self._pending:
-                batch, self._pending = self._pending, []
+                batch, self._pending = self._pending[:_MAX_BATCH], self._pending[_MAX_BATCH:]
                 outcomes = await loop.run_in_executor(self._thread, self._write, batch)
                 for commit, error in zip(batch, outcomes, strict=True):
                     if commit.done.done():
@@ -89,21 +93,29 @@ class Journal:
             self._syncing = None
 
     def _write(self, batch: list[_JournalCommit]) -> list[OSError | None]:
-        """Write a batch; the error of each commit, if any."""
-        outcomes = [_write_files(commit) for commit in batch]
-        folders = {
-            path.parent for commit, error in zip(batch, outcomes, strict=True) if not error for path in commit.files
-        }
-        good = b"".join(commit.lines for commit, error in zip(batch, outcomes, strict=True) if error is None)
+        """Write a batch; the error of each commit, if any.
+
+        All files are written before the first is synced: one commit of the file system's own journal then does for
+        most of them.
+        """
+        writers = [_CommitFiles(commit) for commit in batch]
         try:
-            for folder in folders:
+            for step in (_CommitFiles.stage, _CommitFiles.sync, _CommitFiles.replace):
+                for writer in writers:
+                    writer.try_to(step)
+        finally:
+            for writer in writers:
+                writer.discard()
+        good = [writer.commit for writer in writers if writer.error is None]
+        try:
+            for folder in {path.parent for commit in good for path in commit.files}:
                 sync_directory(folder)
-            if good:
-                self._append_bytes(good)
+            if lines := b"".join(commit.lines for commit in good):
+                self._append_bytes(lines)
                 sync_data(self._descriptor)
         except OSError as failure:
-            return [error or failure for error in outcomes]
-        return outcomes
+            return [writer.error or failure for writer in writers]
+        return [writer.error for writer in writers]
 
     def _append_bytes(self, lines: bytes) -> None:
         with self._writing:
@@ -128,29 +140,74 @@ def _lines(entries: Iterable[JournalEntry]) -> bytes:
     return b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
 
 
-def _write_files(commit: _JournalCommit) -> OSError | None:
-    try:
-        for path, data in commit.unsynced_files.items():
-            path.write_bytes(data)
-        for path, data in commit.files.items():
+class _CommitFiles:
+    """The files of one commit, on their way to the disk; an error ends it for this commit alone."""
+
+    def __init__(self, commit: _JournalCommit) -> None:
+        self.commit = commit
+        self.error: OSError | None = None
+        self._staged: list[StagedFile] = []
+
+    def try_to(self, step: Callable[["_CommitFiles"], None]) -> None:
+        """Take a step, unless one before it has failed."""
+        if self.error is None:
             try:
-                write_atomic(path, data, sync_parent=False)
+                step(self)
+            except OSError as error:
+                self.error = error
+
+    def stage(self) -> None:
+        """Write them beside their targets."""
+        for path, data in self.commit.unsynced_files.items():
+            path.write_bytes(data)
+        for path, data in self.commit.files.items():
+            try:
+                staged = StagedFile(path, data)
             except FileNotFoundError:
                 path.parent.mkdir(parents=True)
-                write_atomic(path, data, sync_parent=False)
-    except OSError as error:
-        return error
-    return None
+                staged = StagedFile(path, data)
+            self._staged.append(staged)
+
+    def sync(self) -> None:
+        """Have their content on disk."""
+        for staged in self._staged:
+            staged.sync()
+
+    def replace(self) -> None:
+        """Put them in their places."""
+        for staged in self._staged:
+            staged.replace()
+
+    def discard(self) -> None:
+        """Remove what an error has left beside its target."""
+        for staged in self._staged:
+            staged.discard()
 
 
 def read_journal(file: Path) -> Iterator[JournalEntry]:
-    """All entries, oldest first, one at a time. An unfinished last line, left by a kill, is ignored.
+    """All entries, oldest first. An unfinished last line, left by a kill, is ignored.
 
     Raises:
         InvalidData: a finished line is not an entry; says which.
     """
     if not file.exists():
         return
+    known = 0
+    try:
+        for block in read_line_blocks(file):
+            if not block.endswith(b"\n"):
+                return
+            entries = _DECODER.decode_lines(block)
+            known += len(entries)
+            yield from entries
+    except (OSError, msgspec.DecodeError, RecursionError):
+        pass  # entries of an older version, or what is no entry: line by line
+    else:
+        return
+    yield from itertools.islice(_read_lines(file), known, None)
+
+
+def _read_lines(file: Path) -> Iterator[JournalEntry]:
     for number, line in enumerate(read_user_lines(file, "the journal"), start=1):
         if not line.endswith(b"\n"):
             return

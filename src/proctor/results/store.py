@@ -8,22 +8,22 @@ import errno
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from proctor.core.causes import Status
+from proctor.core.causes import Cause, Status
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import file_lock, write_atomic
 from proctor.core.formatting import plural
 from proctor.core.record import Record, read_record, to_json
-from proctor.core.result import TaskResult, estimated_cost, sum_costs, usage_cost
+from proctor.core.result import ModelUsage, TaskResult, estimated_cost, sum_costs, usage_cost
 from proctor.core.run import RunConfig, RunSummary
 from proctor.core.user_files import MAX_BYTES
 
@@ -53,6 +53,21 @@ def use_results(folder: Path) -> Iterator[None]:
         yield
     finally:
         _chosen_root.reset(token)
+
+
+class CountedResult(NamedTuple):
+    """What a summary counts of a result."""
+
+    task_id: str
+    status: Status
+    cause: Cause
+    agent_seconds: float
+    usage: tuple[ModelUsage, ...]
+
+
+def counted(result: TaskResult) -> CountedResult:
+    """The part of a result that a summary counts."""
+    return CountedResult(result.task_id, result.status, result.cause, result.agent_seconds, result.usage)
 
 
 class RunStore:
@@ -146,15 +161,33 @@ class RunStore:
 
     def results_as(self, kind: type[T]) -> Iterator[T]:
         """The same, as records of another type that has some of a result's fields, and its `schema_version`."""
+        return (result for _, result in self.results_by_file(kind))
+
+    def results_by_file(self, kind: type[T]) -> Iterator[tuple[str, T]]:
+        """The same, each with its file."""
         decode = msgspec.json.Decoder(kind).decode
         for file in self.result_files():
+            if (result := self._read_result(file, kind, decode)) is not None:
+                yield file, result
+
+    def counted_results(self, known: Mapping[str, CountedResult]) -> Iterator[CountedResult]:
+        """What a summary counts of all stored results. Those whose files are known are not read again."""
+        decode = msgspec.json.Decoder(TaskResult).decode
+        for file in self.result_files():
+            if (counts := known.get(file)) is not None:
+                yield counts
+            elif (result := self._read_result(file, TaskResult, decode)) is not None:
+                yield counted(result)
+
+    def _read_result(self, file: str, kind: type[T], decode: Callable[[bytes], T]) -> T | None:
+        try:
+            return decode(_read_bytes(file))
+        except (OSError, msgspec.DecodeError, RecursionError):
             try:
-                yield decode(_read_bytes(file))
-            except (OSError, msgspec.DecodeError, RecursionError):
-                try:
-                    yield read_record(Path(file), kind)  # an older version, or one that cannot be read
-                except InvalidData as error:
-                    self.unreadable[file] = error.what
+                return read_record(Path(file), kind)  # an older version, or one that cannot be read
+            except InvalidData as error:
+                self.unreadable[file] = error.what
+                return None
 
     def unreadable_note(self) -> str | None:
         """Which results were left out because they cannot be read, and what to do; None where all could be."""
@@ -230,7 +263,7 @@ def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
 
 def summarise(
     config: RunConfig,
-    results: Iterable[TaskResult],
+    results: Iterable[TaskResult | CountedResult],
     *,
     unfinished_usd: float | None = 0.0,
     unfinished_estimated_usd: float = 0.0,
@@ -249,9 +282,10 @@ def summarise(
         if result.status in {Status.RESOLVED, Status.UNRESOLVED}:  # causes that are not counted have another status
             by_task.setdefault(result.task_id, []).append(result.status is Status.RESOLVED)
         seconds += result.agent_seconds
-        cost = sum_costs((cost, usage_cost(result.usage)))
-        estimated += estimated_cost(result.usage)
-        tokens += sum(usage.tokens.total for usage in result.usage)
+        if result.usage:
+            cost = sum_costs((cost, usage_cost(result.usage)))
+            estimated += estimated_cost(result.usage)
+            tokens += sum(usage.tokens.total for usage in result.usage)
     return RunSummary(
         run_id=config.run_id,
         benchmark=config.benchmark,

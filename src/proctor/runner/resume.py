@@ -1,6 +1,7 @@
 """The state of a run and its trials, from its journal alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.run import JournalEntry, Stage, Trial
+from proctor.results.store import CountedResult
 from proctor.runner.run_cost import RunCost
 
 _STAGE_ORDER: Final[dict[Stage | None, int]] = {
@@ -75,11 +77,15 @@ class TrialState(Record):
 
 
 class RunState(NamedTuple):
-    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far."""
+    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far.
+
+    `results` are what a summary counts of the results that stay as they are, by their files.
+    """
 
     trials: dict[Trial, TrialState]
     pending: list[Trial]
     cost: RunCost = RunCost()
+    results: Mapping[str, CountedResult] = MappingProxyType({})
 
     def finished(self) -> list[TrialState]:
         """The trials that are not worked on any more."""

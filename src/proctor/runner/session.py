@@ -33,7 +33,7 @@ from proctor.gateway import RunBudget
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
 from proctor.results.frames import FrameKind, FrameLibrary, make_frame
 from proctor.results.run_lock import hold_runs
-from proctor.results.store import results_root
+from proctor.results.store import CountedResult, counted, results_root
 from proctor.runner.agents import AgentSource
 from proctor.runner.executors.base import Executor
 from proctor.runner.executors.local import LocalExecutor
@@ -211,7 +211,7 @@ async def run_session(
                 await run_in_parallel(TrialRunner.run, trials, shared.executor.max_trials)
         finally:
             # However it ended: what is on disk is what there is.
-            summaries = [_summarise(store, run.config) for store, run in zip(stores, planned, strict=True)]
+            summaries = [_summarise(store, run) for store, run in zip(stores, planned, strict=True)]
     if shared.usage_error is not None:
         raise shared.usage_error
     return SessionResult(
@@ -514,9 +514,11 @@ def _read_state(store: RunStore, config: RunConfig) -> RunState:
     What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
     """
     entries = list(read_journal(store.journal))
-    readable = {(result.task_id, result.trial) for result in store.results()}
+    readable: dict[Trial, tuple[str, CountedResult]] = {}
+    for file, result in store.results_by_file(TaskResult):
+        readable[Trial(task_id=result.task_id, number=result.trial)] = file, counted(result)
     states = {
-        trial: state if (trial.task_id, trial.number) in readable else state.without_result()
+        trial: state if trial in readable else state.without_result()
         for trial, state in read_trial_states(entries).items()
     }
 
@@ -525,7 +527,10 @@ def _read_state(store: RunStore, config: RunConfig) -> RunState:
         return state is None or not state.recorded or state.skipped or (state.failed and config.retry_errors)
 
     cost = read_run_cost(store, entries, load_prices(config.prices))
-    return RunState(states, [trial for trial in list_trials(config) if is_pending(trial)], cost)
+    pending = [trial for trial in list_trials(config) if is_pending(trial)]
+    for trial in pending:
+        readable.pop(trial, None)  # it will be written again
+    return RunState(states, pending, cost, dict(readable.values()))
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
@@ -542,11 +547,11 @@ def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
     return tasks
 
 
-def _summarise(store: RunStore, config: RunConfig) -> RunSummary:
-    cost = read_run_cost(store, read_journal(store.journal), load_prices(config.prices))
+def _summarise(store: RunStore, run: PlannedRun) -> RunSummary:
+    cost = read_run_cost(store, read_journal(store.journal), load_prices(run.config.prices))
     summary = summarise(
-        config,
-        store.results(),
+        run.config,
+        store.counted_results(run.state.results),
         unfinished_usd=cost.unfinished_usd,
         unfinished_estimated_usd=cost.unfinished_estimated_usd,
     )

@@ -10,6 +10,7 @@ A preset is a folder laid out like the H2_DIR that it makes, with a ``preset.tom
 presets: Proctor's own, the user's ``~/.h2/presets/<name>``, and any folder given by its path.
 """
 
+import functools
 import os
 import re
 import stat
@@ -120,6 +121,20 @@ def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
     place, by_path = _find(wanted, folder)
     if place in seen:
         raise UsageError("the preset extends itself", where=seen[0] / SETTINGS_FILE)
+    # Proctor's own do not change while it runs.
+    own, parent = (_read_built_in if place.parent == BUILT_IN else _read)(place, by_path)
+    whole = own
+    if parent:
+        # A path in `extends` is relative to the preset that says so, not to wherever the user happens to be.
+        spelled = str(place / parent) if parent.startswith(".") else parent
+        whole = _extend_preset(own, _load(spelled, folder=folder, seen=(*seen, place)))
+    if whole.model is None and any(PLACEHOLDER in file.content for file in whole.files.values()):
+        raise UsageError("it uses @MODEL@ and names no model", where=place, fix=f"add one to its {SETTINGS_FILE}")
+    return whole
+
+
+def _read(place: Path, by_path: bool) -> tuple[Preset, str | None]:
+    """A preset without those that it extends, and the name or path of the one that it extends."""
     settings = _settings(place)
     files = _files(place)
     seed = files.pop(SEED, None)
@@ -138,14 +153,10 @@ def _load(wanted: str, *, folder: Path, seen: tuple[Path, ...]) -> Preset:
     )
     if own.model is not None and not _MODEL.fullmatch(own.model):
         raise UsageError(f"{own.model!r} is not the name of a model", where=place / SETTINGS_FILE)
-    whole = own
-    if parent := settings.get("extends"):
-        # A path in `extends` is relative to the preset that says so, not to wherever the user happens to be.
-        spelled = str(place / parent) if parent.startswith(".") else parent
-        whole = _extend_preset(own, _load(spelled, folder=folder, seen=(*seen, place)))
-    if whole.model is None and any(PLACEHOLDER in file.content for file in whole.files.values()):
-        raise UsageError("it uses @MODEL@ and names no model", where=place, fix=f"add one to its {SETTINGS_FILE}")
-    return whole
+    return own, settings.get("extends")
+
+
+_read_built_in: Final = functools.cache(_read)
 
 
 def _extend_preset(preset: Preset, parent: Preset) -> Preset:

@@ -23,6 +23,8 @@ _INNER_VARIABLES: Final = ("H2_ROOT_DIR", "H2_SESSION_DIR", "CLAUDE_CONFIG_DIR")
 _VARIABLES: Final = tuple(f"{name}=".encode() for name in (_HOME_VARIABLE, *_INNER_VARIABLES, "TMPDIR"))
 _SHOWN: Final = 60
 _LISTINGS: Final = 10
+_CHUNK: Final = 1 << 16
+_KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD: it has neither a command nor an environment
 
 ProcessKey = tuple[int, float]
 
@@ -202,10 +204,11 @@ def _read(pid: int) -> SandboxProcess | None:
         fields = _stat_fields(pid)
         if fields[0] in {b"Z", b"X"}:
             return None
-        command = _bytes(f"/proc/{pid}/cmdline")
-        environ = b""
-        with suppress(PermissionError):
-            environ = _bytes(f"/proc/{pid}/environ")
+        command = environ = b""
+        if not int(fields[6]) & _KERNEL_THREAD:
+            command = _bytes(f"/proc/{pid}/cmdline")
+            with suppress(PermissionError):
+                environ = _bytes(f"/proc/{pid}/environ")
     except OSError:
         return None  # it has just ended
     variables: dict[str, str] = {}
@@ -244,10 +247,11 @@ def _started(pid: int) -> float | None:
 def _bytes(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        chunks = []
-        while chunk := os.read(descriptor, 1 << 16):
-            chunks.append(chunk)
-        return b"".join(chunks)
+        data = os.read(descriptor, _CHUNK)
+        if len(data) == _CHUNK:
+            while chunk := os.read(descriptor, _CHUNK):
+                data += chunk
+        return data
     finally:
         os.close(descriptor)
 

@@ -4,6 +4,7 @@ Whether it may use a folder, an API key, the servers of a repository, or bypass 
 a person, and a message that h2 types meanwhile answers it, mostly with "No, exit".
 """
 
+import functools
 import json
 import os
 import re
@@ -34,6 +35,7 @@ _INSTRUCTIONS: Final = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
 _IMPORTS_ASKED: Final = "hasClaudeMdExternalIncludesWarningShown"
 
 
+@functools.lru_cache(maxsize=16)  # many sandboxes are made from one preset
 def answer_settings(content: bytes) -> bytes:
     """A ``settings.json`` with an answer to each question that it leaves open.
 

@@ -153,25 +153,27 @@ def read_sandbox(home: Path) -> Sandbox:
 def build_sandbox(target: Path, preset: Preset, model: str | None, *, created: datetime) -> None:
     """Make the tree of a sandbox, without credentials, at `target`."""
     target.mkdir(mode=0o700)
-    for directory in _DIRECTORIES:
-        _make_directory(target, directory)
-    for path, file in preset.render(model).items():
-        _make_directory(target, os.path.dirname(path))  # noqa: PTH120 - of a relative path, as a string
-        _write(target / path, file.content, 0o700 if file.executable else 0o600)
+    files = preset.render(model)
+    folders = {folder for path in files for folder in _folders_above(path)}.union(
+        *({directory, *_folders_above(directory)} for directory in _DIRECTORIES)
+    )
+    for folder in sorted(folders):
+        os.mkdir(f"{target}/{folder}", 0o700)  # noqa: PTH102 - pathlib takes longer than the kernel
+    for path, file in files.items():
+        _write(f"{target}/{path}", file.content, 0o700 if file.executable else 0o600)
     manifest = SandboxManifest(
         preset=preset.name, preset_path=preset.path, model=model, created=created.replace(microsecond=0)
     )
-    _write(target / MARKER, _MARK, 0o600)
-    _write(target / MANIFEST, to_json(manifest), 0o600)
+    _write(f"{target}/{MARKER}", _MARK, 0o600)
+    _write(f"{target}/{MANIFEST}", to_json(manifest), 0o600)
 
 
-def _make_directory(target: Path, relative: str) -> None:
-    for part in (*reversed(Path(relative).parents[:-1]), Path(relative)):
-        if relative and not (target / part).is_dir():
-            (target / part).mkdir(mode=0o700)
+def _folders_above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
 
 
-def _write(path: Path, content: bytes, mode: int) -> None:
+def _write(path: str, content: bytes, mode: int) -> None:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
 

@@ -21,7 +21,11 @@ def kill_command(leader: int) -> None:
 
 
 def kill_descendants() -> None:
-    """Kill every process that descends from this one."""
+    """Kill every process that descends from this one, which gets the children of what has ended."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return  # there is none: no need to look through the machine's processes
     own = os.getpid()
     _kill(lambda: _descendants(_table(), {own}) - {own})
 

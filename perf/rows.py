@@ -1,0 +1,238 @@
+"""One row of `make perf`, measured once, with the Proctor that PYTHONPATH names; prints JSON.
+
+    .venv/bin/python perf/rows.py ROW SIZE
+
+A row compares something of ours with its alternative, done in turns in the same process. `table.py` runs rows for two
+trees in turns, and holds them against their targets.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+# Where overlays work and nothing is kept in memory.
+DISK = "/var/tmp"
+Figures = dict[str, tuple[float, float]]
+"""By what was measured: ours, and the alternative."""
+
+
+def wall(action: Callable[[], object]) -> float:
+    """Milliseconds."""
+    started = time.perf_counter()
+    action()
+    return (time.perf_counter() - started) * 1000
+
+
+def children_cpu(argv: list[str], rounds: int) -> float:
+    """Milliseconds of CPU that a command takes."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for _ in range(rounds):
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime) / rounds * 1000
+
+
+def help_page(rounds: int) -> Figures:
+    return {
+        "": (
+            children_cpu([str(BIN / "proctor"), "bench", "run", "--help"], rounds),
+            children_cpu([sys.executable, "-c", "pass"], rounds),
+        )
+    }
+
+
+async def _local_environment(rounds: int) -> Figures:
+    from proctor.core.environment import EnvironmentSpec, OneShotCommand
+    from proctor.environments.bubblewrap import find_bubblewrap
+    from proctor.environments.local import LocalProvider
+    from proctor.environments.visibility import interpreter
+
+    bare = [find_bubblewrap(), "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+    with tempfile.TemporaryDirectory(dir=DISK) as name:
+        provider = LocalProvider(environments_dir=Path(name))
+
+        async def whole() -> None:
+            async with await provider.start(EnvironmentSpec()) as environment:
+                assert (await environment.exec(["true"])).exit_code == 0
+
+        async def command(*argv: str) -> None:
+            await asyncio.to_thread(subprocess.run, argv, check=True)
+
+        actions: dict[str, Callable[[], Awaitable[object]]] = {
+            "ours": whole,
+            "bwrap": lambda: command(*bare, "--proc", "/proc", "true"),
+            # What it is made of: all mounts with one command, and the start of the Python that is its first process.
+            "mounts": lambda: provider.run_once(EnvironmentSpec(), OneShotCommand(argv=("true",))),
+            "python": lambda: command(str(interpreter()[0]), "-I", "-S", "-B", "-c", "pass"),
+        }
+        times: dict[str, list[float]] = {name: [] for name in actions}
+        for number in range(rounds + 1):
+            for what, action in actions.items():
+                started = time.perf_counter()
+                await action()
+                if number:
+                    times[what].append((time.perf_counter() - started) * 1000)
+        await provider.close()
+    medians = {name: statistics.median(some) for name, some in times.items()}
+    return {
+        "": (medians["ours"], medians["bwrap"]),
+        "floor: bubblewrap with all its mounts, and Python": (medians["mounts"] + medians["python"], medians["bwrap"]),
+    }
+
+
+def local_environment(rounds: int) -> Figures:
+    return asyncio.run(_local_environment(rounds))
+
+
+def evaluation(instances: int) -> Figures:
+    import eval_overhead
+
+    with tempfile.TemporaryDirectory(prefix="perf-eval-") as name:
+        folder = Path(name)
+        os.environ["PROCTOR_CACHE"] = str(folder / "cache")
+        suite = eval_overhead.make_suite(folder, instances)
+        ours, loop = eval_overhead.ours(folder, suite, 0), eval_overhead.loop(folder, suite, 1)
+    return {"": (ours / instances * 1000, loop / instances * 1000)}
+
+
+def no_op_tasks(tasks: int) -> Figures:
+    import runner
+
+    with tempfile.TemporaryDirectory(prefix="perf-", dir=DISK) as name:
+        os.environ["XDG_CACHE_HOME"] = f"{name}/cache"
+        row = runner.measured("local", Path(name) / "local", tasks)
+        loop = runner.measured("loop", Path(name) / "loop", tasks, like=Path(name) / "local")
+    return {"": (row["own"] / tasks * 1000, loop["own"] / tasks * 1000)}
+
+
+def resume(tasks: int) -> Figures:
+    """Resuming a run of which nothing is left to do, against decoding the same files."""
+    import msgspec
+
+    import runner
+    from proctor.results import list_runs
+
+    with tempfile.TemporaryDirectory(prefix="perf-", dir=DISK) as name:
+        folder = Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        asyncio.run(runner.session(folder, tasks, environments="none", only=2))
+        (store,) = list_runs("nothing", root=folder)
+        runner.fill_up(store.folder, tasks)
+        best, floor = float("inf"), float("inf")
+        for _ in range(3):
+            started = time.process_time()
+            asyncio.run(runner.session(folder, tasks, environments="none"))
+            best = min(best, time.process_time() - started)
+            started = time.process_time()
+            for path in (store.folder / "trials").iterdir():
+                msgspec.json.decode(path.read_bytes())
+            floor = min(floor, time.process_time() - started)
+    return {"": (best * 1000, floor * 1000)}
+
+
+def sandboxes(count: int) -> Figures:
+    from proctor.sandboxes import Sandboxes
+
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="perf-") as name:
+        store, copies = Sandboxes(Path(name) / "sandboxes"), Path(name) / "copies"
+        copies.mkdir()
+        names = [f"bench-{number}" for number in range(count)]
+
+        def run(*argv: str | Path) -> None:
+            subprocess.run(argv, check=True)
+
+        def each(action: Callable[[str], object]) -> float:
+            return wall(lambda: [action(name) for name in names]) / count
+
+        create = each(lambda name: store.create(name, preset="opus"))
+        copy = each(lambda name: run("cp", "-r", store.root / name, copies / name))
+        reset = each(store.reset)
+        remove = each(lambda name: run("rm", "-rf", copies / name))
+        again = each(lambda name: run("cp", "-r", store.root / name, copies / name))
+        destroy = each(store.destroy)
+        remove_again = each(lambda name: run("rm", "-rf", copies / name))
+    return {"create": (create, copy), "reset": (reset, remove + again), "destroy": (destroy, remove_again)}
+
+
+def cold_workspace(commits: int) -> Figures:
+    import workspaces
+    from proctor.core.task import RepositorySource
+    from proctor.workspaces import base_of, check_out
+
+    with tempfile.TemporaryDirectory(prefix="perf-", dir=DISK) as name:
+        folder = Path(name)
+        history = workspaces.make_upstream(folder / "upstream", commits, commits * 3 // 2)
+        middle = history[len(history) // 2]
+
+        def clone() -> None:
+            workspaces.git(folder, "clone", "--quiet", "--no-hardlinks", "--no-checkout", "upstream", "clone")
+            workspaces.git(folder / "clone", "checkout", "--quiet", middle)
+
+        def ours() -> None:
+            source = RepositorySource(url=str(folder / "upstream"), commit=middle)
+            check_out(base_of(source, cache=folder / "cache"), folder / "tree")
+
+        theirs, mine = wall(clone), wall(ours)
+    return {"": (mine, theirs)}
+
+
+async def _copies(files: int) -> Figures:
+    from proctor.core.environment import EnvironmentSpec
+    from proctor.environments.local import LocalProvider
+
+    with tempfile.TemporaryDirectory(prefix="perf-", dir=DISK) as name:
+        folder, tree = Path(name), Path(name) / "tree"
+        for number in range(files):
+            if number % 100 == 0:
+                part = tree / f"part{number // 100}"
+                part.mkdir(parents=True)
+            (part / f"file{number}").write_text(f"{number}\n" * 20)
+        provider = LocalProvider(overlay=False, environments_dir=folder / "environments")
+
+        def by_cp() -> None:
+            subprocess.run(["cp", "-r", tree, folder / "copy"], check=True)
+
+        by_cp()  # once for the cache
+        shutil.rmtree(folder / "copy")
+        copy = wall(by_cp)
+        shutil.rmtree(folder / "copy")
+        started = time.perf_counter()
+        async with await provider.start(EnvironmentSpec(workspace=tree)) as environment:
+            copied_in = (time.perf_counter() - started) * 1000
+            started = time.perf_counter()
+            await environment.get(environment.workdir, folder / "out")
+            copied_out = (time.perf_counter() - started) * 1000
+        await provider.close()
+    return {"in": (copied_in, copy), "out": (copied_out, copy)}
+
+
+def copies(files: int) -> Figures:
+    return asyncio.run(_copies(files))
+
+
+ROWS: dict[str, Callable[[int], Figures]] = {
+    "help": help_page,
+    "environment": local_environment,
+    "eval": evaluation,
+    "no-op": no_op_tasks,
+    "resume": resume,
+    "sandbox": sandboxes,
+    "cold": cold_workspace,
+    "copies": copies,
+}
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        measured = ROWS[sys.argv[1]](int(sys.argv[2]))
+    print(json.dumps(measured))
