@@ -103,6 +103,8 @@ class TaskOptions(TypedDict, total=False):
         force_build: With --runner docker: build a task's image from its Dockerfile, also where a ready image is
             named.
         controls: Control pairs: test runs with altered expectations, which a correct submission fails; 0 disables.
+        verifier: Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, with
+            files of the agent's and nothing else of it.
         isolation: Isolate local environments from this machine; `off` is unsafe. [default: on]
     """
 
@@ -120,6 +122,7 @@ class TaskOptions(TypedDict, total=False):
     image_map: Mapping[str, str] | Path | str
     force_build: bool
     controls: int
+    verifier: Literal["task", "separate"]
     isolation: bool
 
 
@@ -151,6 +154,8 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
         concurrency: Agents running at once.
         grade_concurrency: Graders running at once. [default: as many as CPUs]
         timeout: Agent timeout per task. [default: the benchmark's own]
+        one_conversation: In a task of several steps, resume the conversation of the step before; otherwise each
+            step begins anew.
         max_turns: Maximum model requests per trial; not for pods.
         max_cost_per_task: Cost limit per trial.
         network: Network access of agents. [default: the benchmark's own]
@@ -182,6 +187,7 @@ class RunOptions(CommonOptions, TaskOptions, total=False):
     concurrency: int
     grade_concurrency: int | None
     timeout: float | None
+    one_conversation: bool
     max_turns: int
     max_cost_per_task: float | None
     network: Literal["none", "model", "open"] | None

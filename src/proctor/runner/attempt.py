@@ -3,8 +3,8 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -163,10 +163,13 @@ class AttemptRunner:
                     self._model_session(environment, agent) as path,
                 ):
                     request = msgspec.structs.replace(request, model_path=path)
-                    if self._task.public.steps:
-                        await self._solve_steps(agent, request, environment, folder)
-                    else:
-                        self._outcome = await self._solve(agent, request, environment, "")
+                    async with aclosing(self._instructions(request, environment, folder)) as instructions:
+                        async for given in instructions:
+                            user = await self._benchmark.agent_user(self._task, given.step, environment)
+                            redacted = RedactedEnvironment(environment, self._redactor, user)
+                            async with owned_by(environment, user, self._shared_folders):
+                                solving = asyncio.create_task(agent.solve(given, redacted, self._report), name="agent")
+                                self._outcome = await self._wait_for_agent(solving, Path(given.logs))
                 cause, _ = self._end_cause()
                 if cause is None or CONSEQUENCES[cause].graded:
                     self._report("collecting")
@@ -209,46 +212,37 @@ class AttemptRunner:
         environment = await stack.enter_async_context(await self._machine.provider.start(spec))
         return folder, agent, request, environment
 
-    async def _solve(
-        self, agent: Agent, request: AgentRequest, environment: Environment, step: str
-    ) -> AgentOutcome | None:
-        """Let the agent work on one instruction; how it ended."""
-        user = await self._benchmark.agent_user(self._task, step, environment)
-        redacted = RedactedEnvironment(environment, self._redactor, user)
-        async with owned_by(environment, user, self._shared_folders):
-            solving = asyncio.create_task(agent.solve(request, redacted, self._report), name="agent")
-            return await self._wait_for_agent(solving, Path(request.logs))
+    async def _instructions(
+        self, request: AgentRequest, environment: Environment, folder: Path
+    ) -> AsyncGenerator[AgentRequest, None]:
+        """What the agent is given, one after the other: the task's instruction, or those of its steps.
 
-    async def _solve_steps(self, agent: Agent, request: AgentRequest, environment: Environment, folder: Path) -> None:
-        """Let the agent work on one step after the other, as long as the benchmark begins the next one."""
-        task, one = self._task, self._resources.config.one_conversation
-        total, first = self._resources.config.timeout, request
+        Steps are given as long as the benchmark begins the next one.
+        """
+        task, config = self._task, self._resources.config
+        if not task.public.steps:
+            yield request
+            return
         for number, step in enumerate(task.public.steps, start=1):
             self._report(f"step {number} of {len(task.public.steps)}: {step.name}")
             await self._benchmark.begin_step(task, step.name, environment, folder)
             logs = self._spec.logs / "steps" / disk_name(step.name)
             logs.mkdir(parents=True, exist_ok=True)
-            label = self._label if one else f"{self._label}/{step.name}"
-            request = msgspec.structs.replace(
-                first,
+            label = self._label if config.one_conversation else f"{self._label}/{step.name}"
+            before, clock = self._usage(), time.monotonic()
+            yield msgspec.structs.replace(
+                request,
                 step=step.name,
                 instruction=step.instruction,
                 logs=str(logs),
-                wall_seconds=total or step.wall_seconds,
+                wall_seconds=config.timeout or step.wall_seconds,
                 session_id=str(uuid.uuid5(_SESSION_NAMESPACE, label)),
-                continues=one and number > 1,
+                continues=config.one_conversation and number > 1,
             )
-            before, clock = self._usage(), time.monotonic()
-            self._outcome = await self._solve(agent, request, environment, step.name)
             cause, detail = self._end_cause()
             seconds = self._outcome.seconds if self._outcome else time.monotonic() - clock
-            done = StepResult(
-                name=step.name,
-                seconds=round(seconds, 3),
-                usage=usage_between(before, self._usage()),
-                cause=cause,
-                detail=detail,
-            )
+            usage = usage_between(before, self._usage())
+            done = StepResult(name=step.name, seconds=round(seconds, 3), usage=usage, cause=cause, detail=detail)
             self._steps.append(done)
             if cause is not None and not CONSEQUENCES[cause].graded:
                 return
