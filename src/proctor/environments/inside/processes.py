@@ -23,7 +23,8 @@ def kill_command(leader: int) -> None:
 def kill_descendants() -> None:
     """Kill every process that descends from this one, which gets the children of what has ended."""
     try:
-        os.waitpid(-1, os.WNOHANG)
+        # Without reaping: somebody may be waiting for the exit code of a child that has ended.
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return  # there is none: no need to look through the machine's processes
     own = os.getpid()
