@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE setup docs release-check dev demo picture screenshots test lint format schemas perf agents cheats controls-trial proof cluster-test trace clean
+.PHONY: FORCE setup docs release-check dev demo demo-svg screenshots test lint format schemas perf agents cheats controls-coverage controls-trial proof cluster-test trace clean
 
 setup: $(VENV)/.installed
 
@@ -21,13 +21,13 @@ $(VENV)/bin/pip:
 	  { rm -rf $(VENV); echo "cannot make $(VENV); on Debian: apt-get install python3-venv, then make again"; exit 2; }
 
 # Packages are installed again when what is asked for has changed, and not when a checkout has touched the file.
-$(VENV)/.wanted: FORCE | $(VENV)/bin/pip
+$(VENV)/.requirements: FORCE | $(VENV)/bin/pip
 	@cmp -s pyproject.toml $@ || cp pyproject.toml $@
 
 FORCE:
 
 # With the grammars: without them, tests in shell, JavaScript, Go, Rust and Java have no controls.
-$(VENV)/.installed: $(VENV)/.wanted
+$(VENV)/.installed: $(VENV)/.requirements
 	$(PIP) install --editable '.[languages]'
 	@touch $@
 
@@ -49,8 +49,8 @@ demo: $(VENV)/.claude
 	@MODEL='$(MODEL)' demo/run.sh
 
 # The picture in the README, from the demo's own output; and that of mining, from a repository made for it.
-picture: $(VENV)/.claude
-	$(BIN)/python demo/picture.py
+demo-svg: $(VENV)/.claude
+	$(BIN)/python demo/demo_svg.py
 	PYTHONPATH=tests:demo $(BIN)/python demo/mining_picture.py
 
 # The pictures of the viewer, of reports, of terminals and of the site in docs/, from runs made for them. Needs Chromium
@@ -112,13 +112,15 @@ PERF_OTHERS := cluster cluster_simulation environments eval_overhead prefetch re
   workspaces
 
 # Hostile submissions, graded for real: task, verdict, findings. Fails when one of them wins. ARGS='--controls 0' shows
-# which of them only control exams stop.
+# which of them only control checks stop.
 cheats: dev
 	@PYTHONPATH=tests $(BIN)/python -m cheats $(ARGS)
 
 # How many tests of core's Python tasks have an altered version that the oracle fails. Fails when they are too few.
-controls-trial: dev
-	@PYTHONPATH=tests $(BIN)/python -m controls_trial $(ARGS)
+controls-coverage: dev
+	@PYTHONPATH=tests $(BIN)/python -m controls_coverage $(ARGS)
+
+controls-trial: controls-coverage
 
 # Every agent, with its real program from its package, against all that can happen to it: a table. Fails when a cell is
 # not as it must be. ARGS='codex pi --runner docker --column hostile'

@@ -1,6 +1,6 @@
 """Makes docs/mining.svg: a repository is mined, and its suite shown.
 
-make picture
+make demo-svg
 """
 
 import os
@@ -15,9 +15,9 @@ from picture import ROOT, write_picture
 from mining_world import calculator
 
 COMMANDS = (
-    "suite mine ourapp --since 2026-03-01 --out exams/ourapp",
-    "suite show exams/ourapp --tasks",
-    "bench validate --suite exams/ourapp --quiet",
+    "suite mine ourapp --since 2026-03-01 --out suites/ourapp",
+    "suite show suites/ourapp --tasks",
+    "bench validate --suite suites/ourapp --quiet",
 )
 
 

@@ -45,12 +45,12 @@ class Measured:
 
 
 async def measure(
-    world: ClusterWorld, provider: BookProvider, tasks: int, places: int, *, local: bool = False, turns: int = TURNS
+    world: ClusterWorld, provider: BookProvider, tasks: int, slots: int, *, local: bool = False, turns: int = TURNS
 ) -> Measured:
     """One run of cheap attempts, on one machine or on the cluster."""
     provider.books.clear()
     provider.turns = turns
-    where = () if local else ("--executor", "ray", "--address", world.address, "--node-slots", places)
+    where = () if local else ("--executor", "ray", "--address", world.address, "--node-slots", slots)
     words = (
         *(
             BIN / "proctor",
@@ -64,7 +64,7 @@ async def measure(
             "--model",
             "claude-sonnet-4-5",
         ),
-        *("--max-turns", turns, "--concurrency", places, "--grade-concurrency", 4, "--quiet", *where),
+        *("--max-turns", turns, "--concurrency", slots, "--grade-concurrency", 4, "--quiet", *where),
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = await world.spawn(world.head, *words, IDLE_TASKS=str(tasks), **world.access(provider))

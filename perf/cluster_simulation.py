@@ -18,7 +18,7 @@ from statistics import mean
 
 ATTEMPTS = 1500
 NODES = (1, 2, 4, 8, 16, 32, 64)
-PLACES = 8
+SLOTS = 8
 MEDIAN_SECONDS, P99_SECONDS, MAX_SECONDS = 360.0, 3600.0, 5400.0
 MODEL_SHARE = 0.6
 USD_PER_SECOND = 1 / 590
@@ -67,7 +67,7 @@ class Cluster:
         running: list[SimulatedAttempt] = []
         back: list[tuple[float, int, SimulatedAttempt | None, int]] = []
         failures: list[tuple[float, int]] = []
-        free = dict.fromkeys(range(self.nodes), PLACES)
+        free = dict.fromkeys(range(self.nodes), SLOTS)
         now, usd, twice, order = 0.0, 0.0, 0.0, 0
         if self.failure_seconds is not None:
             failures = [(self.chance.expovariate(1 / self.failure_seconds), node) for node in range(self.nodes)]
@@ -94,7 +94,7 @@ class Cluster:
             while back and back[0][0] <= now:
                 _, _, returned, node = heapq.heappop(back)
                 if returned is None:
-                    free[node] = PLACES
+                    free[node] = SLOTS
                     heapq.heappush(failures, (now + self.chance.expovariate(1 / (self.failure_seconds or 1)), node))
                 else:
                     waiting.append(returned)
@@ -136,7 +136,7 @@ def table(seeds: int) -> list[list[str]]:
         ideal = []
         for seed in range(seeds):
             work = durations(random.Random(seed))
-            ideal.append(sum(work) / 3600 / (nodes * PLACES))
+            ideal.append(sum(work) / 3600 / (nodes * SLOTS))
             for name, changes, order in (
                 ("plain", {}, work),
                 ("longest", {}, sorted(work, reverse=True)),

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from numbers_asked import numbers_asked
+from cli_args import number_arguments
 
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec
 from proctor.environments import docker_unavailable_reason, local_unavailable_reason
@@ -24,7 +24,7 @@ from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
 
 IMAGE = "proctor-test/base:bookworm"
-(ROUNDS,) = numbers_asked(__doc__, rounds=20)
+(ROUNDS,) = number_arguments(__doc__, rounds=20)
 
 
 async def middle(action: Callable[[], Awaitable[object]], rounds: int = ROUNDS) -> float:

@@ -3,7 +3,7 @@
     .venv/bin/python perf/eval_overhead.py [INSTANCES] [--growth]
 
 Both copy the repository, run the tests (which must fail), apply the patch, and run the tests again, at the same
-parallelism; first without control exams, then with one pair of papers for each instance, whose control sets were proved
+parallelism; first without control checks, then with one control pair for each instance, whose control sets were proved
 before: there, both run the tests twice after the patch. The loop uses plain unittest and no isolation. Rounds are
 interleaved, and the median of each is compared.
 """

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from numbers_asked import numbers_asked
+from cli_args import number_arguments
 
 WORKERS = 4
 SAMPLE = Path(__file__).resolve().parent.parent / "tests" / "samples" / "harbor_tasks" / "report"
@@ -50,7 +50,7 @@ def harbor_rewards(jobs: Path) -> list[float]:
 
 def main() -> int:
     """Print both, and whether ours takes no more."""
-    (count,) = numbers_asked(__doc__, count=100)
+    (count,) = number_arguments(__doc__, count=100)
     harbor = os.environ.get("HARBOR_BIN") or shutil.which("harbor")
     if harbor is None:
         print("Harbor is not installed: nothing to compare with (HARBOR_BIN names its program)")

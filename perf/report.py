@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from numbers_asked import numbers_asked
+from cli_args import number_arguments
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -93,7 +93,7 @@ def make(results: Path, runs: int, tasks: int) -> int:
 
 
 def main() -> int:
-    runs, tasks = numbers_asked(__doc__, runs=100, tasks=1000)
+    runs, tasks = number_arguments(__doc__, runs=100, tasks=1000)
     with tempfile.TemporaryDirectory(prefix="perf-report-") as folder:
         results = Path(folder)
         size = make(results, runs, tasks)

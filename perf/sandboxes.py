@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from numbers_asked import numbers_asked
+from cli_args import number_arguments
 
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.agent_sockets import TIMEOUT
@@ -103,7 +103,7 @@ def lists(folder: Path, counts: tuple[int, ...]) -> None:
 
 
 def main() -> None:
-    (count,) = numbers_asked(__doc__, count=100)
+    (count,) = number_arguments(__doc__, count=100)
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="perf-") as folder:
         operations(Path(folder), count)
         lists(Path(folder), (count // 4, count // 2, count))

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from numbers_asked import numbers_asked
+from cli_args import number_arguments
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
@@ -65,7 +65,7 @@ async def time_ours(folder: Path, rows: list[dict[str, Any]]) -> float:
 
 
 def main() -> int:
-    (count,) = numbers_asked(__doc__, count=8)
+    (count,) = number_arguments(__doc__, count=8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = instances(VerifiedWorld(folder / "world", python_image(folder / "python")), count)

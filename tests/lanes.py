@@ -17,7 +17,7 @@ _AGENTS = (
     "report/trajectories/test_real_claude_code.py",
     "report/viewer/test_chromium.py",
     "report/viewer/test_chromium_runs.py",
-    "sandboxes/test_questions.py",
+    "sandboxes/test_first_run_dialogs.py",
 )
 _CONTAINERS = (
     "benchmarks/terminal_bench/test_attacks.py",

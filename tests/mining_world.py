@@ -116,7 +116,7 @@ def calculator(folder: Path) -> Repository:
 
 def mine(folder: Path, repository: Path, *arguments: str | Path, **options: Any) -> Done:
     """`suite mine` in a folder."""
-    return proctor(folder, "suite", "mine", repository, "--out", folder / "exam", *arguments, **options)
+    return proctor(folder, "suite", "mine", repository, "--out", folder / "suite", *arguments, **options)
 
 
 def files_of(suite: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from docker_image import need_docker
-from image_there import need_image
+from image_check import need_image
 from paths import sample_data
 from proctor.benchmarks.setupbench import SetupBench, read_tasks
 from proctor.core.benchmark import DatasetInfo

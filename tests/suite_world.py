@@ -101,7 +101,7 @@ def proctor(folder: Path, *arguments: str | Path, variables: dict[str, str] | No
 
 
 def evaluate(folder: Path, suite: Path, *arguments: str | Path, **options: Any) -> tuple[int, dict[str, Any]]:
-    """`bench eval --json`: its exit code and its report; without control exams, which other tests are about."""
+    """`bench eval --json`: its exit code and its report; without control checks, which other tests are about."""
     without = () if "--controls" in arguments else ("--controls", "0")
     done = proctor(folder, "bench", "eval", "--suite", suite, "--json", "--quiet", *without, *arguments, **options)
     assert done.stdout, done.stderr

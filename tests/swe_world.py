@@ -18,9 +18,9 @@ import pytest
 from aiodocker import DockerError
 
 from docker_image import IMAGE, need_docker
-from once import one_at_a_time
 from proctor.environments.docker_build import build, build_context, build_tag
 from proctor.environments.docker_engine import connect, disconnect
+from shared_fixture import one_at_a_time
 
 Files = Mapping[str, str]
 

@@ -31,7 +31,7 @@ PUBLIC = """
     DirectorySource ImageSource Oracle PatchKind PrivatePart PublicPart RepositorySource SubmissionKind Task
     DelegatingProvider Environment EnvironmentProvider EnvironmentRequirement EnvironmentSpec ExecResult Limits Mount
     Network provider required_program
-    Base Expectation TestFormat TestPlan TestRun
+    BaseTree Expectation TestFormat TestPlan TestRun
     apply_patch audit_change base_of check_out make_submission resolve run_tests
 """
 
@@ -68,7 +68,7 @@ def test_what_is_exported_is_there_and_is_what_programs_and_plugins_need() -> No
         ({"timeout": 0}, "timeout must be a number above 0, not 0"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_written(results: Path, options: Any, sentence: str) -> None:
+def test_invalid_options_are_refused_before_anything_is_written(results: Path, options: Any, sentence: str) -> None:
     with pytest.raises(UsageError) as refused:
         proctor.run(SUITE, agent="nop", results=results, **options)
     assert refused.value.sentence == sentence
@@ -247,7 +247,7 @@ def test_a_broken_task_that_is_asked_for_is_reported_and_no_other(results: Path)
     assert (health.task_id, health.problems) == ("toy-9", ("cracked",))
 
 
-async def test_within_an_event_loop_the_twins_are_used(results: Path) -> None:
+async def test_within_an_event_loop_the_async_functions_are_used(results: Path) -> None:
     with pytest.raises(UsageError, match=r"use `await proctor\.run_async"):
         proctor.run("core-mini", agent="nop")
     made = await asyncio.wait_for(
@@ -265,7 +265,7 @@ async def test_within_an_event_loop_the_twins_are_used(results: Path) -> None:
         (SUITE, {}, "the agent claude_code needs a model"),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence_and_no_run(
+def test_an_invalid_request_is_refused_in_one_sentence_and_makes_no_run(
     results: Path, benchmark: str, options: proctor.RunOptions, sentence: str
 ) -> None:
     with pytest.raises(UsageError, match=sentence):

@@ -25,7 +25,7 @@ from proctor.analysis.gate import MEASURES
 from proctor.api import EvaluateOptions, ResumeOptions, RunOptions
 from proctor.cli import COMMANDS, help_text
 from proctor.cli.schema import schema_names
-from proctor.core.agent import MODEL_ALIASES
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.schema import json_schema
 
 # Options of other programs, each where a page says so.

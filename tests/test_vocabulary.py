@@ -19,6 +19,10 @@ RETIRED_NAMES: Final = frozenset(
     Errand ErrandResult Body Folder Groups Watches Shelf Desk Sight Sited Attending StatesNeeds TakesTurns Foresighted
     ReadsPredictions Stocked ArrangesRooms Bench Procedure Recipe Floor Census Evaluated Unusable Fetched Health Book
     Spending Told Said Heard furnish drive run_errand telling settle lend go_on hand_in smells
+    Exam Paper Twin TwinResults ExamPlace KeptFiles Witness OracleWitness Truth NoTruth PassedOver Occupant Flaw
+    Feasibility Arena AttemptOrder GradingOrder EvaluationOrder ServiceGrace BaseFacts examine examine_submission
+    resolve_exam with_exam put_paper merge_papers twin_results stands_so_far plain_holds find_truth is_coined
+    occupant_of answered_account obstacles_by_task network_obstacle late_work missing_in open_place
     """.split()  # noqa: SIM905 - a list of words reads best as words
 )
 # A retired word, what it is instead, and where it still means something else.
@@ -36,6 +40,8 @@ RETIRED_WORDS: Final = {
     "slot": ("trial", (r"__slots__", r"slots=True", r"\bslots: ClassVar", r"node[_-]slots")),
     "gold": ("oracle", ()),
     "telling": ("report, or log", ()),
+    "exam": ("control check", (r'"exam"',)),
+    "witness": ("verification run", (r'"swe-witness/1"', r'"swe_oracle_witness"', r'"witness\.')),
 }
 RETIRED_PHRASES: Final = {
     r"\bhand(s|ed|ing)? (it )?in\b": "submit, submission",
@@ -44,6 +50,15 @@ RETIRED_PHRASES: Final = {
     r"\bunless said otherwise\b": "by default",
     r"\breference answers?\b": "oracle",
     r"\bgold answers?\b": "oracle",
+    r"\baltered twins?\b": "altered version",
+    r"\bpairs? of papers\b": "control pairs",
+    r"\bthe words that count\b": "the success marker",
+    r"\bwhat is not what its name says\b": "a replaced program",
+    r"\bmust be told its\b": "requires",
+    r"\bthe script plays\b": "scripted model",
+    r"\bperfect judge\b": "oracle selection",
+    r"\bis no (TOML|YAML|UTF-8|suite|number|manifest)\b": "is not valid, is not a",
+    r"\bmust be a text\b": "must be a string",
 }
 # Formats of other projects use these projects' own words; older files of ours, and submissions, may use any. A slot is
 # what a node runs one agent or grader in.
@@ -69,6 +84,9 @@ def text_files() -> Iterator[Path]:
     yield from python_files(SOURCE, REPOSITORY / "tests", REPOSITORY / "perf", REPOSITORY / "demo")
     yield from sorted((REPOSITORY / "docs").rglob("*.md"))
     yield from (REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "Makefile")
+    yield from (REPOSITORY / ".ci/run", SOURCE / "report/page.html")
+    yield from sorted((REPOSITORY / "tests").glob("*.sh"))
+    yield from sorted((SOURCE / "schemas").glob("*.json"))
     yield from sorted((SOURCE / "report/viewer").rglob("*.html"))
     yield from sorted((SOURCE / "report/viewer").rglob("*.js"))
 

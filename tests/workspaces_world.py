@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proctor.core.task import DirectorySource, RepositorySource
-from proctor.workspaces import Base, base_of
+from proctor.workspaces import BaseTree, base_of
 
 # A tree as a test writes it: text or bytes are a file, a Path is a symlink to it, None removes.
 Files = Mapping[str | bytes, str | bytes | Path | None]
@@ -121,13 +121,13 @@ def all_objects(directory: Path) -> set[str]:
     return set(git(directory, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)").split())
 
 
-def base_from(tmp_path: Path, files: Files) -> Base:
+def base_from(tmp_path: Path, files: Files) -> BaseTree:
     """A base of these files, from a plain directory."""
     source = tmp_path / "source"
     source.mkdir(exist_ok=True)
     return base_of(DirectorySource(path=str(write(source, files))), cache=tmp_path / "cache")
 
 
-def base_at(repository: Repository, commit: str, tmp_path: Path) -> Base:
+def base_at(repository: Repository, commit: str, tmp_path: Path) -> BaseTree:
     """A base of a commit."""
     return base_of(RepositorySource(url=str(repository.path), commit=commit), cache=tmp_path / "cache")

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from proctor.core.verdict import Finding, TestStatus, Verdict
     from proctor.environments import provider
     from proctor.grading import Expectation, TestFormat, TestPlan, TestRun, audit_change, resolve, run_tests
-    from proctor.workspaces import Base, InvalidSubmission, apply_patch, base_of, check_out, make_submission
+    from proctor.workspaces import BaseTree, InvalidSubmission, apply_patch, base_of, check_out, make_submission
 
 __version__ = "0.1.0"
 
@@ -94,7 +94,7 @@ __all__ = [
     "AgentRequest",
     "AgentSetup",
     "AttemptLogs",
-    "Base",
+    "BaseTree",
     "Benchmark",
     "BenchmarkSource",
     "Cause",
@@ -209,7 +209,7 @@ _MODULES = {
     "proctor.core.verdict": "Finding TestStatus Verdict",
     "proctor.environments": "provider",
     "proctor.grading": "Expectation TestFormat TestPlan TestRun audit_change resolve run_tests",
-    "proctor.workspaces": "Base InvalidSubmission apply_patch base_of check_out make_submission",
+    "proctor.workspaces": "BaseTree InvalidSubmission apply_patch base_of check_out make_submission",
 }
 
 

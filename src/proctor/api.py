@@ -1,8 +1,8 @@
 """The Python API: run, resume, sweep, evaluate, validate, load results. `proctor` exports it.
 
 Functions whose names end in ``_async`` are for callers that have an event loop: a server, a notebook. Cancelling one
-ends its agents; `resume` continues later. Their plain twins run a loop of their own, and refuse to be called from
-within another, which they would block.
+ends its agents; `resume` continues later. The functions without `_async` run a loop of their own, and refuse to be
+called from within another, which they would block.
 """
 
 import asyncio
@@ -214,10 +214,10 @@ async def validate_async(
 
 
 def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The twin of a function that runs an event loop of its own, and refuses to block another."""
+    """The same function with an event loop of its own, which refuses to block another."""
 
     @functools.wraps(function)
-    def twin(*arguments: P.args, **options: P.kwargs) -> T:
+    def sync_wrapper(*arguments: P.args, **options: P.kwargs) -> T:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -225,8 +225,8 @@ def _blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         fix = f"use `await proctor.{function.__name__}(…)`"
         raise UsageError("an event loop is running here, and would be blocked", fix=fix)
 
-    twin.__name__ = twin.__qualname__ = function.__name__.removesuffix("_async")
-    return twin
+    sync_wrapper.__name__ = sync_wrapper.__qualname__ = function.__name__.removesuffix("_async")
+    return sync_wrapper
 
 
 run = _blocking(run_async)

@@ -16,7 +16,7 @@ from program_lab import need_agent, program_run, script
 MODEL = "gpt-5.5"
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_options_are_refused() -> None:
     for options in (AgentOptions(system_prompt="x"), AgentOptions(append_system_prompt="x")):
         with pytest.raises(UsageError, match="system prompt"):
             Aider(AgentSetup(agent_options=options))

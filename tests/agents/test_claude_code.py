@@ -139,7 +139,7 @@ async def test_tool_calls_change_the_workspace_and_are_counted(new_run: Callable
     assert await gone(run.folder)
 
 
-async def test_what_is_sent_is_pinned(new_run: Callable[..., ClaudeRun]) -> None:
+async def test_the_request_of_claude_code_is_reproducible(new_run: Callable[..., ClaudeRun]) -> None:
     appended = AgentOptions(append_system_prompt="-Appended to the\0 end\ud800.")
     run = new_run(session_id="11111111-2222-3333-4444-555555555555", options=appended)
     model = Model([text("ok")])
@@ -459,7 +459,7 @@ async def test_a_turn_after_the_result_is_waited_for(new_run: Callable[..., Clau
     assert (outcome.cause, outcome.final_text, outcome.metrics.turns) == (None, "It is ready.", 3)
 
 
-async def test_what_the_shell_left_running_is_the_environments(new_run: Callable[..., ClaudeRun]) -> None:
+async def test_background_processes_of_the_agent_keep_running(new_run: Callable[..., ClaudeRun]) -> None:
     run = new_run()
     outcome = await run.work(
         Model([tool("Bash", command="nohup sleep 60 >/dev/null 2>&1 & echo $! > server.pid"), text("Serving.")])
@@ -557,7 +557,7 @@ def fake(folder: Path, script: str) -> AgentSetup:
         ("kill -9 $$", Cause.ENVIRONMENT_FAILED, "signal 9"),
     ],
 )
-async def test_an_end_without_a_word_is_not_the_agents_failure(
+async def test_an_exit_without_output_is_not_the_agents_failure(
     new_run: Callable[..., ClaudeRun], tmp_path: Path, script: str, cause: Cause, words: str
 ) -> None:
     outcome = await new_run(setup=fake(tmp_path, f'[ "$1" = --version ] && exit 0; {script}')).work(Model([]))
@@ -640,7 +640,7 @@ def test_preparing_mounts_the_program_and_the_home(tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_prepared_is_refused(tmp_path: Path) -> None:
+def test_an_unusable_program_is_refused(tmp_path: Path) -> None:
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path))
     spec = EnvironmentSpec(network=Network.MODEL)
     script = tmp_path / "claude.js"

@@ -54,7 +54,7 @@ def test_its_package_is_mounted_read_only_and_its_version_is_known() -> None:
         agent.prepare_spec(EnvironmentSpec(network=Network.NONE), request)
 
 
-def test_what_it_cannot_be_given_is_refused_before_anything_is_run() -> None:
+def test_unsupported_options_are_refused_before_anything_is_run() -> None:
     with pytest.raises(UsageError, match="Proctor sets OPENAI_API_KEY for Codex by itself"):
         Codex(AgentSetup(agent_options=AgentOptions(env={"OPENAI_API_KEY": "dummy"})))
     with pytest.raises(UsageError, match="cannot be limited to some of its tools"):

@@ -12,7 +12,7 @@ from proctor.core.errors import InfrastructureError, UsageError
 MODEL = "gpt-5.5"
 
 
-def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
+def test_unsupported_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="another system prompt"):
         Copilot(AgentSetup(agent_options=AgentOptions(system_prompt="x")))
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp")

@@ -12,7 +12,7 @@ from proctor.core.errors import UsageError
 MODEL = "kimi-k2.5"
 
 
-def test_it_must_be_told_its_model(tmp_path: Path) -> None:
+def test_it_requires_a_model(tmp_path: Path) -> None:
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp")
     with pytest.raises(UsageError, match="requires --model"):
         Kimi().files(request, PlainEnvironment(tmp_path), "http://127.0.0.1:1")

@@ -10,7 +10,7 @@ from proctor.core.errors import UsageError
 MODEL = "gpt-5.5"
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_options_are_refused() -> None:
     with pytest.raises(UsageError, match="one tool"):
         MiniSweAgent(AgentSetup(agent_options=AgentOptions(allowed_tools=("bash",))))
     with pytest.raises(UsageError, match="requires --model"):

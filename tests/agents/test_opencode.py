@@ -53,7 +53,7 @@ async def test_its_sub_agents_are_no_turns(dialect: str, tmp_path: Path) -> None
         assert run.session.usage.turns == 2
 
 
-def test_it_must_be_told_its_model() -> None:
+def test_it_requires_a_model() -> None:
     with pytest.raises(UsageError, match="OpenCode requires --model"):
         OpenCode().arguments(REQUEST)
 

@@ -127,7 +127,7 @@ async def test_a_task_without_an_oracle_has_no_submission(environment: PlainEnvi
     assert (await solve(environment, AgentSetup())).cause is Cause.NO_SUBMISSION
 
 
-async def test_nobody_changes_nothing(environment: PlainEnvironment, tmp_path: Path) -> None:
+async def test_the_nop_agent_changes_nothing(environment: PlainEnvironment, tmp_path: Path) -> None:
     agent, spec = Nop(), EnvironmentSpec()
     request = AgentRequest(task_id="t", instruction="x", logs=str(tmp_path / "logs"))
     assert agent.prepare_spec(spec, request) is spec

@@ -8,7 +8,7 @@ from proctor.core.agent import AgentRequest
 from proctor.core.errors import UsageError
 
 
-def test_it_must_be_told_its_model() -> None:
+def test_it_requires_a_model() -> None:
     with pytest.raises(UsageError, match="pi requires --model"):
         Pi().script_arguments(AgentRequest(task_id="t", instruction="x", logs="/tmp"))
 

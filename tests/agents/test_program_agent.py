@@ -196,7 +196,7 @@ async def test_when_its_time_is_up_what_it_started_ends_with_it(agent: LabAgent,
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_it_has_no_setting_for_is_refused_in_one_sentence(agent: LabAgent) -> None:
+def test_an_option_without_a_setting_is_refused_in_one_sentence(agent: LabAgent) -> None:
     refused: list[AgentOptions] = [AgentOptions(effort="extreme")]
     refused += [AgentOptions(allowed_tools=("x",))] if not agent.tools else []
     refused += [AgentOptions(append_system_prompt="x")] if not agent.appends else []

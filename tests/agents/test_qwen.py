@@ -11,7 +11,7 @@ from proctor.core.errors import UsageError
 MODEL = "gpt-5.5"
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_options_are_refused() -> None:
     request = AgentRequest(task_id="t", instruction="x", logs="/tmp", model="m")
     with pytest.raises(UsageError, match="requires --model"):
         Qwen().variables(msgspec.structs.replace(request, model=None), "http://127.0.0.1:1")

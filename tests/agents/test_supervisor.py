@@ -134,7 +134,7 @@ async def test_children_in_sessions_of_their_own_die_with_it(trial: Trial) -> No
     await eventually(lambda: not any(alive(child) for child in children), "their end")
 
 
-async def test_what_had_left_it_is_left_alone(trial: Trial) -> None:
+async def test_a_process_in_its_own_session_is_not_killed(trial: Trial) -> None:
     script = "setsid sh -c 'sleep 61 >/dev/null 2>&1 & echo $!'; trap '' INT; sleep 62 & wait"
     await trial.run_until_it_speaks(script, grace=0.3)
     server = psutil.Process(int(trial.lines.lines[0]))
@@ -202,7 +202,7 @@ async def test_a_line_without_end_is_cut_and_the_next_one_read(trial: Trial, mon
     assert (trial.logs / "out.log").stat().st_size == 300_007
 
 
-async def test_what_is_left_behind_cannot_speak_after_the_end(trial: Trial, tmp_path: Path) -> None:
+async def test_output_after_the_end_is_dropped(trial: Trial, tmp_path: Path) -> None:
     class Chatty(PlainEnvironment):
         async def exec(self, *words: Any, **more: Any) -> ExecResult:
             self.outputs = [more["on_stdout"], more["on_stderr"]]

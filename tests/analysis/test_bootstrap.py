@@ -63,7 +63,7 @@ def test_a_ratio_is_as_sure_as_its_reciprocal() -> None:
     assert (turned.low, turned.high) == pytest.approx((1 / (found.high or 0), 1 / (found.low or 0)))
 
 
-def test_what_rounding_leaves_is_no_spread() -> None:
+def test_rounding_errors_do_not_widen_an_interval() -> None:
     found = ratio_interval([(number / 7, 0.3 * number / 7) for number in range(1, 30)])
     assert found is not None
     assert found.low == found.value == found.high == pytest.approx(0.3)

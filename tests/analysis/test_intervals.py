@@ -63,7 +63,7 @@ def test_the_ends_are_exact() -> None:
 
 
 @pytest.mark.parametrize(("successes", "trials", "confidence"), [(2, 1, 0.95), (-1, 1, 0.95), (1, 1, 1.0), (1, 1, 0.0)])
-def test_what_cannot_be_is_refused(successes: int, trials: int, confidence: float) -> None:
+def test_impossible_counts_are_refused(successes: int, trials: int, confidence: float) -> None:
     with pytest.raises(ValueError):
         wilson(successes, trials, confidence=confidence)
 

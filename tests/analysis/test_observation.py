@@ -35,7 +35,7 @@ def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_what_counts_is_what_the_table_of_causes_says(cause: Cause) -> None:
+def test_the_table_of_causes_decides_what_counts(cause: Cause) -> None:
     status = CONSEQUENCES[cause].status or Status.UNRESOLVED
     assert make_observation("a", cause=cause, status=status).counted is CONSEQUENCES[cause].counted
 

@@ -155,7 +155,7 @@ def test_more_trials_need_fewer_tasks() -> None:
     assert eight < one / 2
 
 
-def test_what_is_shown_alone_may_not_be_among_many() -> None:
+def test_a_difference_may_vanish_after_the_holm_correction() -> None:
     alone = compare(*flipped(6, 0, 40))
     assert alone.conclusion == 1
     many = adjust_p_values([alone, *(compare(*flipped(2, 2, 40)) for _ in range(4))])

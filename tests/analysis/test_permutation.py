@@ -90,7 +90,7 @@ def test_sums_that_are_equal_are_equal_though_rates_are_not_exact_in_binary() ->
 
 
 @pytest.mark.parametrize("tasks", [50, 400])
-def test_what_takes_too_long_to_count_is_sampled_and_says_the_same_every_time(tasks: int) -> None:
+def test_large_permutation_tests_are_sampled_reproducibly(tasks: int) -> None:
     draw = np.random.default_rng(tasks)
     chances = draw.beta(0.6, 0.9, tasks)
     first, second = draw.binomial(4, chances), draw.binomial(4, np.clip(chances + 0.05, 0, 1))

@@ -17,7 +17,7 @@ def test_every_public_name_is_there_and_none_is_a_modules() -> None:
     assert not {module.name for module in pkgutil.iter_modules(analysis.__path__)} & set(analysis.__all__)
 
 
-def test_another_name_is_not() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"'proctor\.analysis' has no attribute 'guess'"):
         analysis.guess  # type: ignore[attr-defined]  # noqa: B018 - that it raises is what is tested
 

@@ -156,7 +156,7 @@ def test_repair_is_averaged_over_what_was_repaired() -> None:
     assert (score.repair_iterations.mean, score.repair_operations.mean, score.repair_iterations.total) == (1.5, 1.5, 2)
 
 
-def test_what_was_not_tried_has_no_line() -> None:
+def test_metrics_that_were_not_measured_have_no_line() -> None:
     table = score_table(scored(task(Cause.SOLVED)))
     assert "repair" not in table
     assert "first pass" not in table
@@ -259,7 +259,7 @@ def test_a_report_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
         (b'{"schema_version": "proctor.report@1", "x": ' + b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_report_is_refused_in_one_sentence(data: bytes, said: str) -> None:
+def test_a_document_that_is_not_a_report_is_refused_in_one_sentence(data: bytes, said: str) -> None:
     with pytest.raises(UsageError) as caught:
         score_report(data, where="r.json")
     assert said in str(caught.value)

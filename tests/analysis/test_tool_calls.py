@@ -26,7 +26,7 @@ def test_a_file_that_is_read_again_unchanged_is_a_wasted_step() -> None:
     assert spent(READ, LOOK, READ).reread == 1
 
 
-def test_after_a_change_it_is_not() -> None:
+def test_reading_a_changed_file_again_is_not_wasted() -> None:
     assert spent(READ, EDIT, READ).wasted == 0
     assert spent(READ, TEST, READ).wasted == 0  # a command may have changed it
     other = call("Write", file_path="/b.py", content="")

@@ -100,7 +100,7 @@ async def test_a_submission_that_changes_the_tests_has_a_finding(context: Gradin
         ((".",), "anywhere/test_one.py"),
     ],
 )
-def test_what_is_tested_is_protected(targets: tuple[str, ...], path: str, tmp_path: Path) -> None:
+def test_test_targets_are_protected(targets: tuple[str, ...], path: str, tmp_path: Path) -> None:
     class Tested(Ones):
         def test_plan(self, task: Task) -> TestPlan:
             return TestPlan(format=TestFormat.UNITTEST, targets=targets)

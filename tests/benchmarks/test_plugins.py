@@ -28,7 +28,7 @@ def package(name: str, points: str) -> dict[str, str]:
     }
 
 
-def test_what_a_package_registers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_benchmark_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path, text in package("plain_bench", "[proctor.benchmarks]\nplain-bench = plain_bench:SOURCE\n").items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -38,7 +38,7 @@ def test_what_a_package_registers_is_found(tmp_path: Path, monkeypatch: pytest.M
     assert [one.model for one in published_rows("plain-bench")] == ["theirs"]
 
 
-def test_so_is_what_a_package_in_an_archive_registers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_in_a_zipped_package_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         for path, text in package("packed_bench", "[proctor.benchmarks]\npacked=packed_bench:SOURCE\n").items():
             archive.writestr(path, text)
@@ -46,7 +46,7 @@ def test_so_is_what_a_package_in_an_archive_registers(tmp_path: Path, monkeypatc
     assert [one.model for one in published_rows("packed")] == ["theirs"]
 
 
-def test_a_name_that_only_means_something_else_is_no_benchmark() -> None:
+def test_the_name_of_another_package_is_not_a_benchmark() -> None:
     assert registered_source("bubblewrap") is None
     assert registered_source("local") is None  # an environment of ours
     assert published_rows("core") == ()

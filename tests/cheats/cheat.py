@@ -34,8 +34,8 @@ class Cheat(NamedTuple):
         defence: what stops it, or gives it away.
         files: what it changes in the repository; None deletes.
         patch: the submission itself, where its form is the trick.
-        cause: how it is graded without control exams. `Cause.SOLVED` marks what cannot be distinguished from a solution
-            by a run of the tests as they are: only control exams stop it.
+        cause: how it is graded without control checks. `Cause.SOLVED` marks what cannot be distinguished from a
+            solution by a run of the tests as they are: only control checks stop it.
         named: audit findings that must be among those of its verdict.
         seconds: how long grading it may take, on a busy machine.
         slow: it takes seconds on a quiet one, too.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from paths import REPOSITORY
 
 
-class ArenaTask(NamedTuple):
+class HarnessTask(NamedTuple):
     """A task: the repository, the hidden files, how they are run, and the files of an honest submission."""
 
     repo: Mapping[str, str]
@@ -73,7 +73,7 @@ class LabelTest(unittest.TestCase):
         self.assertEqual(till.label(" red wine "), "Red Wine")
 """
 
-UNITTEST = ArenaTask(
+UNITTEST = HarnessTask(
     repo={"till.py": TILL, "README.md": "A till.\n", "tests/__init__.py": "", "tests/test_parse.py": _UNITTEST_PARSE},
     hidden={
         "tests/__init__.py": "",
@@ -125,7 +125,7 @@ def test_a_label_is_tidy():
     assert till.label(" red wine ") == "Red Wine"
 """
 
-PYTEST = ArenaTask(
+PYTEST = HarnessTask(
     repo={
         "till.py": TILL,
         "README.md": "A till.\n",
@@ -161,7 +161,7 @@ _COUNT = """\
 . ./lib/words.sh
 words "$(cat)"
 """
-SHELL = ArenaTask(
+SHELL = HarnessTask(
     repo={"lib/words.sh": _WORDS, "bin/count": _COUNT, "README.md": "Counts words.\n"},
     hidden={
         "tests/run.sh": """\
@@ -202,7 +202,7 @@ function shout(text) {
 
 module.exports = { shout, slug };
 """
-NODE = ArenaTask(
+NODE = HarnessTask(
     repo={"lib/slug.js": _SLUG, "package.json": '{"name": "slug", "version": "1.0.0"}\n'},
     hidden={
         "tests/run.js": """\
@@ -241,7 +241,7 @@ greet() {
     echo "hello"
 }
 """
-EXIT_CODE = ArenaTask(
+EXIT_CODE = HarnessTask(
     repo={"lib/greet.sh": _GREET, "bin/greet": '#!/bin/sh\n. ./lib/greet.sh\ngreet "$1"\n'},
     hidden={
         "tests/check.sh": '. ./lib/greet.sh\n[ "$(greet Ada)" = "hello Ada" ] && [ "$(sh bin/greet B)" = "hello B" ]\n'
@@ -250,7 +250,7 @@ EXIT_CODE = ArenaTask(
     solution={"lib/greet.sh": _GREET.replace('"hello"', '"hello $1"')},
 )
 
-JUNIT = ArenaTask(
+JUNIT = HarnessTask(
     repo={"till.py": TILL},
     hidden={
         "tests/__init__.py": "",
@@ -295,7 +295,7 @@ with open(sys.argv[1], "w") as file:
 )
 
 _BUILD = 'with open("built.txt", "w") as file:\n    file.write("yes")\n'
-SETUP = ArenaTask(
+SETUP = HarnessTask(
     repo={**UNITTEST.repo, "build.py": _BUILD},
     hidden=UNITTEST.hidden,
     evaluation={**UNITTEST.evaluation, "setup": [["python3", "build.py"]]},
@@ -305,7 +305,7 @@ SETUP = ArenaTask(
 IMPATIENT = UNITTEST._replace(evaluation={**UNITTEST.evaluation, "timeout_seconds": 4})
 
 # Expectations that are computed, and an input that nobody can know before.
-MANY = ArenaTask(
+MANY = HarnessTask(
     repo=PYTEST.repo,
     hidden={
         "tests/test_parse.py": _PYTEST_PARSE,
@@ -350,7 +350,7 @@ COMPUTED = MANY._replace(
 
 
 @cache
-def core_task(name: str) -> ArenaTask:
+def core_task(name: str) -> HarnessTask:
     """A task of the suite `core`."""
     folder = REPOSITORY / "src" / "proctor" / "suites" / "core" / "instances" / name
     instance = json.loads((folder / "instance.json").read_text(encoding="utf-8"))
@@ -363,7 +363,7 @@ def core_task(name: str) -> ArenaTask:
         subprocess.run(["git", "apply", str(folder / "oracle.diff")], cwd=scratch, check=True)
         solved = read_files(Path(scratch))
     evaluation = {key: value for key, value in instance["eval"].items() if key not in {"kind", "hidden_path"}}
-    return ArenaTask(repo=repo, hidden=read_files(folder / "hidden"), evaluation=evaluation, solution=solved)
+    return HarnessTask(repo=repo, hidden=read_files(folder / "hidden"), evaluation=evaluation, solution=solved)
 
 
 def read_files(folder: Path) -> dict[str, str]:

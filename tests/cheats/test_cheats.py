@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from cheats.arena import Arena, environment
 from cheats.catalogue import CHEATS
 from cheats.cheat import Cheat
+from cheats.harness import Harness, environment
 from cheats.tasks import TASKS
-from long_proof import sampled
 from proctor.core.causes import Cause, Status
 from proctor.environments import local_unavailable_reason
+from slow_tests import sampled
 
 
 @pytest.fixture(scope="session")
-def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     if (reason := asyncio.run(local_unavailable_reason())) is not None:
         pytest.skip(reason)
-    with Arena(tmp_path_factory.mktemp("cheats") / "arena") as made:
+    with Harness(tmp_path_factory.mktemp("cheats") / "arena") as made:
         yield made
 
 
@@ -60,9 +60,9 @@ UNCONTROLLED = [cheat for cheat in CHOSEN if cheat.cause is Cause.SOLVED]
 
 
 @pytest.mark.parametrize("cheat", [pytest.param(cheat, id=cheat.name) for cheat in CHOSEN])
-async def test_no_cheat_is_resolved_and_none_does_harm(cheat: Cheat, arena: Arena) -> None:
+async def test_no_cheat_is_resolved_and_none_does_harm(cheat: Cheat, harness: Harness) -> None:
     need(cheat.task)
-    outcome = await arena.grade(cheat)
+    outcome = await harness.grade(cheat)
     verdict = outcome.graded.verdict
     assert outcome.harm == (), outcome.harm
     assert verdict.status is Status.UNRESOLVED, verdict.reason
@@ -72,9 +72,9 @@ async def test_no_cheat_is_resolved_and_none_does_harm(cheat: Cheat, arena: Aren
 
 
 @pytest.mark.parametrize("cheat", [pytest.param(cheat, id=cheat.name) for cheat in UNCONTROLLED])
-async def test_without_control_exams_it_wins(cheat: Cheat, arena: Arena) -> None:
+async def test_without_controls_it_wins(cheat: Cheat, harness: Harness) -> None:
     need(cheat.task)
-    outcome = await arena.grade(cheat, controls=0)
+    outcome = await harness.grade(cheat, controls=0)
     assert (outcome.graded.verdict.cause, outcome.harm) == (Cause.SOLVED, ())
 
 
@@ -86,7 +86,7 @@ def test_every_cheat_has_a_name_of_its_own_and_many_are_stopped_by_controls_alon
 
 
 @pytest.mark.parametrize("task", sampled(list(TASKS), every=3))
-async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
+async def test_the_harness_resolves_honest_submissions(task: str, harness: Harness) -> None:
     """An honest submission is resolved and clean, an empty one is not: what happens to a cheat is its own doing."""
     need(task)
     honest = Cheat(
@@ -95,17 +95,17 @@ async def test_the_arena_is_fair(task: str, arena: Arena) -> None:
     idle = Cheat(
         name="no solution", task=task, tries="", defence="", cause=Cause.TESTS_FAILED, files={"NEWS": "none\n"}
     )
-    solved, failed = await arena.grade(honest), await arena.grade(idle)
+    solved, failed = await harness.grade(honest), await harness.grade(idle)
     assert (solved.graded.verdict.status, solved.findings, solved.harm) == (Status.RESOLVED, (), ())
     assert (failed.graded.verdict.cause, failed.findings, failed.harm) == (Cause.TESTS_FAILED, (), ())
 
 
-def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_command_line_says_the_same(harness: Harness, tmp_path_factory: pytest.TempPathFactory) -> None:
     by_task = {cheat.task: cheat for cheat in CHOSEN if cheat.task in {"unittest", "shell", "exit-code", "junit"}}
     folder = tmp_path_factory.mktemp("eval")
     lines = []
     for task, cheat in by_task.items():
-        (folder / f"{task}.diff").write_bytes(arena.submission(cheat))
+        (folder / f"{task}.diff").write_bytes(harness.submission(cheat))
         lines.append(
             {
                 "schema_version": "x07.bench.prediction@0.1.0",
@@ -117,7 +117,7 @@ def test_the_command_line_says_the_same(arena: Arena, tmp_path_factory: pytest.T
     (folder / "predictions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(arena.suite), "--json", "--quiet"),
+            *(sys.executable, "-m", "proctor", "bench", "eval", "--suite", str(harness.suite), "--json", "--quiet"),
             *("--predictions", "predictions.jsonl", "--no-cache", "--jobs", "2", "--controls", "0"),
         ],
         cwd=folder,

@@ -7,13 +7,13 @@ import pytest
 
 from cheats.harbor_artifacts import ANSWER, ATTACKS, SOLUTION, TASK, ArtifactAttack
 from harbor_world import images, opened, write_task
-from long_proof import sampled
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Status
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
+from slow_tests import sampled
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def test_two_evaluations_give_the_same_report_but_for_times(tmp_path: Path) -> N
     assert timeless(reports[0]) == timeless(reports[1])
 
 
-def test_what_was_graded_is_not_graded_again_until_something_changes(tmp_path: Path) -> None:
+def test_a_cached_verdict_is_reused_until_its_inputs_change(tmp_path: Path) -> None:
     make_instance(tmp_path)
     suite = make_suite(tmp_path)
     artifacts = tmp_path / "target" / "proctor"

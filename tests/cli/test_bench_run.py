@@ -52,7 +52,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--limit 0", "no task is chosen; `proctor bench list` names the tasks"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_options_are_refused_in_one_sentence(
     place: Path, capsys: pytest.CaptureFixture[str], options: str, sentence: str | None
 ) -> None:
     assert dispatch(["bench", "run", "core-mini", "--agent", "nop", *options.split()]) == 2

@@ -4,7 +4,7 @@ from proctor.cli.heartbeat import Heartbeat
 from waiting import until
 
 
-def test_what_is_running_is_logged_when_nothing_was_for_a_while() -> None:
+def test_the_heartbeat_writes_after_a_silence() -> None:
     now, running, lines = [0.0], ["building a"], list[str]()
     heart = Heartbeat(lambda: running[0], seconds=30, write=lines.append, clock=lambda: now[0])
     for moment in (10.0, 29.0, 31.0, 45.0):
@@ -21,7 +21,7 @@ def test_what_is_running_is_logged_when_nothing_was_for_a_while() -> None:
     assert lines == ["building a"], "nothing is running"
 
 
-def test_it_beats_by_itself_and_ends_with_its_block() -> None:
+def test_the_heartbeat_writes_until_its_block_ends() -> None:
     lines: list[str] = []
     with Heartbeat(lambda: "building a", seconds=0.01, write=lines.append):
         until(lambda: len(lines) > 1)

@@ -127,7 +127,7 @@ def test_a_run_is_named_when_it_is_started(results: Path, capsys: pytest.Capture
         ("x" * 101, "100 characters"),
     ],
 )
-def test_what_could_be_taken_for_something_else_is_no_name(
+def test_an_ambiguous_run_name_is_refused(
     results: Path, capsys: pytest.CaptureFixture[str], name: str, why: str
 ) -> None:
     make_run(results)

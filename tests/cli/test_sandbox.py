@@ -158,7 +158,7 @@ def test_several_names_are_checked_before_any_is_touched(proctor: Proctor) -> No
     assert proctor("reset", "b1", "b1").returncode == 2
 
 
-def test_what_fails_for_one_name_does_not_stop_the_others(proctor: Proctor) -> None:
+def test_a_failure_for_one_sandbox_does_not_stop_the_others(proctor: Proctor) -> None:
     proctor("create", "b1", "b2", "b3")
     # Its lock cannot be taken.
     (proctor.root / ".proctor" / "locks" / "b2").unlink()
@@ -170,7 +170,7 @@ def test_what_fails_for_one_name_does_not_stop_the_others(proctor: Proctor) -> N
     assert proctor.names() == ["b2"]
 
 
-def test_all_names_are_done_even_if_nobody_reads_of_it(proctor: Proctor) -> None:
+def test_all_sandboxes_are_created_even_with_a_closed_pipe(proctor: Proctor) -> None:
     line = f"{' '.join(PYTHON)} create b1 b2 b3 | true"
     result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True, env=proctor.environ)
     assert result.stderr == ""
@@ -289,7 +289,7 @@ def test_shell_reads_commands_where_there_is_no_terminal(proctor: Proctor) -> No
     assert proctor("shell", "b1", SHELL="/no/such/shell").returncode == 127
 
 
-def test_who_has_to_wait_is_told(proctor: Proctor) -> None:
+def test_a_command_that_waits_for_a_lock_says_so(proctor: Proctor) -> None:
     proctor("create", "b1")
     with StagingArea(proctor.root).lock("b1", wait_seconds=0):
         waiting = subprocess.Popen([*PYTHON, "reset", "b1"], env=proctor.environ, stderr=subprocess.PIPE, text=True)

@@ -21,7 +21,7 @@ def test_every_task_is_a_line_with_its_reason_which_is_said_once(capsys: pytest.
     assert capsys.readouterr().err == ""
 
 
-def test_what_takes_long_is_described() -> None:
+def test_running_tasks_are_listed_with_their_time() -> None:
     counter = TaskCounter(9, quiet=True)
     assert counter._describe() == ""
     for name in "abcde":

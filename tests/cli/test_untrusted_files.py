@@ -23,7 +23,7 @@ from proctor.benchmarks.re_bench.task_standard import read_manifest
 from proctor.benchmarks.swe.harness_reports import read_outcomes
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.predictions import read_swe_predictions
-from proctor.benchmarks.swe.row_sources import rows_from_copy
+from proctor.benchmarks.swe.row_loading import rows_from_copy
 from proctor.benchmarks.terminal_bench.convert import convert
 from proctor.cli.dispatch import dispatch
 from proctor.core.errors import InvalidData, ProctorError, UsageError

@@ -16,7 +16,7 @@ def test_a_list_of_tools_is_read_whatever_stands_in_the_rules(tools: list[str], 
 
 
 @pytest.mark.parametrize("text", ["", " ", ",", "Bash Read", "Bash(git", "Bash)x(", "Bash,,Read", "-"])
-def test_what_is_no_list_of_tools_is_refused(text: str) -> None:
+def test_a_malformed_list_of_tools_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="tools"):
         read_tools(text)
 
@@ -40,7 +40,7 @@ def test_a_prompt_is_a_text_or_a_file(tmp_path: Path) -> None:
         (AgentOptions(env={"A": "1\0"}), "zero byte"),
     ],
 )
-def test_what_no_program_can_take_is_refused(options: AgentOptions, sentence: str) -> None:
+def test_invalid_agent_options_are_refused(options: AgentOptions, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         check_agent_options(options)
     check_agent_options(AgentOptions(system_prompt="x", env={"_A1": ""}))

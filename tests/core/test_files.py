@@ -80,7 +80,7 @@ def test_a_program_that_inherits_the_lock_keeps_it_after_its_block(tmp_path: Pat
         pass
 
 
-def test_who_waits_for_a_lock_is_notified_once(tmp_path: Path) -> None:
+def test_waiting_for_a_lock_is_reported_once(tmp_path: Path) -> None:
     calls: list[str] = []
     with (
         file_lock(tmp_path / "lock", what="it"),

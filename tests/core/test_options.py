@@ -21,7 +21,7 @@ def test_a_size_is_read_as_people_write_it(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "40XB", "1e9", "40GBs"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_an_invalid_size_is_refused(text: str) -> None:
     with pytest.raises(InvalidValue):
         FIELDS["image_disk"].read(text, Path(), text=True)
 

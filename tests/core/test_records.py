@@ -88,7 +88,7 @@ class _TwoWords(Record):
     number: int
 
 
-def test_what_is_wrong_with_a_file_is_said_without_the_names_of_our_classes() -> None:
+def test_errors_in_a_file_do_not_mention_class_names() -> None:
     with pytest.raises(InvalidData, match=r"^this is not JSON: JSON is malformed"):
         from_json(b"root:x:0", _TwoWords)
     with pytest.raises(InvalidData, match=r"^this is not JSON: Input data was truncated"):
@@ -112,7 +112,7 @@ def test_every_cause_has_a_consequence() -> None:
     assert set(CONSEQUENCES) == set(Cause)
 
 
-def test_what_is_not_the_agents_fault_is_never_counted_and_what_is_counted_is_never_retried() -> None:
+def test_infrastructure_causes_are_never_counted_and_counted_causes_are_never_retried() -> None:
     for cause, consequence in CONSEQUENCES.items():
         if consequence.status in {Status.ERROR, Status.SKIPPED}:
             assert not consequence.counted, cause

@@ -115,7 +115,7 @@ def _current(version: str) -> str:
     return version
 
 
-def test_a_run_before_control_exams_says_that_it_had_none() -> None:
+def test_a_run_without_controls_says_so() -> None:
     assert from_json(json.dumps({"config": _config()}), HarborJobExtra).config.controls == 0
 
 

@@ -87,7 +87,7 @@ def test_a_long_number_is_refused_and_a_long_text_of_digits_is_not() -> None:
     assert parse_yaml(f"a: '1{'0' * 500}'") == {"a": "1" + "0" * 500}
 
 
-def test_what_people_write_is_read_as_before() -> None:
+def test_ordinary_yaml_and_toml_is_read() -> None:
     assert parse_yaml("base: &base {a: 1}\nmore:\n  <<: *base\n  b: [*base, *base]") == {
         "base": {"a": 1},
         "more": {"a": 1, "b": [{"a": 1}, {"a": 1}]},

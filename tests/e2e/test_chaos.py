@@ -10,7 +10,6 @@ import pytest
 
 from claude_provider import ClaudeProvider
 from cli_world import CliWorld, access, asked_for_more, toy_run
-from long_proof import scaled
 from proctor.core.causes import Cause, Status
 from proctor.core.programs import find_claude
 from proctor.core.record import read_record
@@ -19,6 +18,7 @@ from proctor.core.run import RunSummary
 from proctor.environments import local_unavailable_reason
 from proctor.gateway import load_recording
 from proctor.results import RunStore
+from slow_tests import scaled
 from toy_provider import ANSWER_USD, MODEL, ServedTurn, ToyProvider, serving, toy_provider
 
 

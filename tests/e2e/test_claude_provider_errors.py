@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cli_world import CliWorld
-from long_proof import scaled
 from proctor.core.programs import find_claude
 from proctor.environments import local_unavailable_reason
+from slow_tests import scaled
 
 Steps = list[dict[str, Any]]
 GOOD: Steps = [{"tools": [{"Bash": {"command": "echo right >answer.txt"}}]}, {"text": "Done."}]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from cli_world import CliWorld
-from long_proof import scaled
 from pods import REQUESTS, USAGE, one_file, talk_about, write_preset, write_script
-from proctor.core.agent import MODEL_ALIASES
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.core.result import Tokens
 from proctor.environments import local_unavailable_reason
 from proctor.gateway import Prices
 from proctor.gateway.prices import Usage
 from real_claude import TODAYS_OPUS
+from slow_tests import scaled
 
 MODEL = "claude-sonnet-4-5"
 PATIENT = 240.0
@@ -270,7 +270,7 @@ SCRIPTED: dict[str, tuple[tuple[object, ...], str]] = {
 
 
 @pytest.mark.parametrize(("words", "sentence"), SCRIPTED.values(), ids=SCRIPTED.keys())
-async def test_it_is_said_which_model_a_script_plays(
+async def test_the_model_that_prices_a_script_is_named(
     cli_world: CliWorld, programs: Mapping[str, Path], words: tuple[object, ...], sentence: str
 ) -> None:
     (cli_world.folder / "nothing.yaml").write_text("default: [{text: nothing}]\n")

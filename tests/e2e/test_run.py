@@ -152,7 +152,7 @@ async def test_the_network_is_what_the_run_says_it_is(cli_world: CliWorld) -> No
     assert set(seen["open"]) > {"lo", "1"}
 
 
-async def test_what_was_not_the_agents_fault_is_tried_again_and_can_be_tried_again_later(cli_world: CliWorld) -> None:
+async def test_infrastructure_errors_are_retried_now_and_by_resume(cli_world: CliWorld) -> None:
     async with toy_provider() as provider:
         # The toy agent says that the trouble may pass (exit code 75) when an answer is no answer.
         provider.overrides["toy-0002"] = [failing(418, "teapot_error")] * 2
@@ -207,7 +207,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize(("command", "sentence"), USAGE.values(), ids=USAGE.keys())
-async def test_what_cannot_be_run_is_one_sentence_and_no_run(
+async def test_an_invalid_request_is_refused_in_one_sentence_and_makes_no_run(
     cli_world: CliWorld, command: tuple[object, ...], sentence: str
 ) -> None:
     env = {"ANTHROPIC_API_KEY": KEY} if "--preset" in command else {}
@@ -256,7 +256,7 @@ async def test_concurrency_is_kept(cli_world: CliWorld) -> None:
     assert provider.most_under_way == 3
 
 
-async def test_what_stands_in_a_run_can_be_read_by_programs(cli_world: CliWorld) -> None:
+async def test_every_document_of_a_run_fits_its_schema(cli_world: CliWorld) -> None:
     """Every document that a run writes is of the kind that its schema describes."""
     import jsonschema
 

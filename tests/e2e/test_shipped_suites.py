@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from docker_image import IMAGE, need_docker
-from long_proof import scaled
+from slow_tests import scaled
 from suite_world import proctor
 
 

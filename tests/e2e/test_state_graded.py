@@ -119,7 +119,7 @@ async def test_an_environment_that_is_lost_while_it_is_graded_is_made_again_and_
     model = ("--model", f"script:{tmp_path / 'script.json'}", "--claude-bin", program)
     with images() as made:
         (tmp_path / "images.json").write_text(json.dumps(made))
-        # Without control exams: each run of this verifier takes long.
+        # Without control checks: each run of this verifier takes long.
         options = (*environment, *model, "--controls", "0")
         job = cli_world.start("bench", "run", "terminal_bench", "--split", "other", *options)
         await lose_the_environment_that_is_graded(job)

@@ -40,7 +40,7 @@ async def half(request: web.Request, body: dict[str, Any]) -> web.StreamResponse
     return response
 
 
-async def test_what_was_refused_and_what_was_estimated_is_in_the_result_and_in_its_reports(cli_world: CliWorld) -> None:
+async def test_refused_and_estimated_requests_are_in_the_result_and_in_reports(cli_world: CliWorld) -> None:
     program = cli_world.folder / "agent.py"
     program.write_text(AGENT)
     agent = ("--agent", "command", "--agent-command", f"python3 {program}")

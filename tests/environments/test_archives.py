@@ -48,7 +48,7 @@ def archive(*entries: tuple[str, bytes, str]) -> bytes:
     return file.getvalue()
 
 
-def test_what_is_packed_comes_out_as_it_was(tmp_path: Path) -> None:
+def test_compressed_bodies_are_decoded(tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "file").write_bytes(os.urandom(3_000_000))

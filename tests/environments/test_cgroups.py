@@ -63,7 +63,7 @@ def test_without_control_groups_there_is_none(tmp_path: Path) -> None:
     assert make(tmp_path, ALL) is None
 
 
-def test_what_no_group_holds_is_laid_on_each_command() -> None:
+def test_limits_without_a_cgroup_become_rlimits_of_each_command() -> None:
     limits = Limits(memory_mb=100, processes=50, cpus=1, disk_mb=10)
     alone = limits_for_command(limits, frozenset(), isolated=True)
     always = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 10 << 20}

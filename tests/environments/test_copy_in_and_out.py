@@ -85,7 +85,7 @@ async def test_bytes_and_files_go_in_with_their_mode(environments: Environments,
     assert result.stdout == b"bytes 644 4\nprivate 600 4\nfile 750 5\nother 444 5\n"
 
 
-async def test_what_goes_in_replaces_what_is_in_the_way(environments: Environments, tmp_path: Path) -> None:
+async def test_copied_files_replace_existing_ones(environments: Environments, tmp_path: Path) -> None:
     environment = await environments.start()
     source = tree(tmp_path / "source")
     outside = "/tmp" if environments.kind != "plain" else str(tmp_path)
@@ -111,7 +111,7 @@ async def test_a_single_file_comes_out(environments: Environments, tmp_path: Pat
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
 
 
-async def test_what_is_not_there_is_said_so(environments: Environments, tmp_path: Path) -> None:
+async def test_a_missing_path_is_reported(environments: Environments, tmp_path: Path) -> None:
     environment = await environments.start()
     await sh(environment, "echo x >file")
     for path in ("missing", "missing/file", "file/file"):

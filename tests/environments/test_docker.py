@@ -269,7 +269,7 @@ async def test_no_engine_at_all_is_said_so(tmp_path: Path, monkeypatch: pytest.M
     assert "no Docker engine" in reason
 
 
-async def test_this_engine_answers() -> None:
+async def test_the_docker_engine_is_available() -> None:
     need_docker()
     assert await docker_unavailable_reason() is None
 

@@ -201,7 +201,7 @@ async def test_a_timeout_kills_the_command_and_its_descendants(environments: Env
     assert result.stdout == b"started\n"
 
 
-async def test_what_was_printed_before_a_timeout_is_kept(environments: Environments) -> None:
+async def test_output_before_a_timeout_is_kept(environments: Environments) -> None:
     environment = await environments.start()
     for seconds in limits(0.5):
         result = await sh(environment, "echo before; sleep 1000", timeout=seconds)

@@ -32,7 +32,7 @@ def test_the_engine_is_asked_as_docker_run_asks_it() -> None:
         ({}, 0, 0),
     ],
 )
-def test_what_an_engine_says_tells_what_it_can_give(info: dict[str, object], host: int, gpus: int) -> None:
+def test_the_gpus_of_an_engine_are_read_from_its_info(info: dict[str, object], host: int, gpus: int) -> None:
     assert engine_gpus(info, host_gpus=host) == gpus
 
 
@@ -43,7 +43,7 @@ def test_the_drivers_list_is_counted(tmp_path: Path) -> None:
     assert count_host_gpus(tmp_path) == 2
 
 
-def test_what_the_user_asks_for_adds_to_what_the_task_needs() -> None:
+def test_requested_resources_add_to_those_of_the_task() -> None:
     asked = RunRequest(runner="docker", gpus=2)
     assert asked.agent_limits(Limits(gpus=1)).gpus == 2
     assert asked.agent_limits(Limits(gpus=4)).gpus == 4

@@ -19,17 +19,17 @@ def test_the_first_image_is_brought_alone_to_learn_how_large_one_is() -> None:
     assert next_action(ImageCacheState(budget=10, planned=("a", "b"), managed={"a": 3}, largest=3)) == PullImage("b", 3)
 
 
-def test_what_nobody_asks_for_any_more_gives_way_longest_unused_first() -> None:
+def test_images_that_are_not_planned_are_evicted_least_recently_used_first() -> None:
     state = ImageCacheState(budget=9, planned=("n",), managed={"old": 3, "new": 3, "n2": 3}, largest=3)
     assert next_action(state) == EvictImage("old")
 
 
-def test_what_is_asked_for_last_gives_way_before_what_is_asked_for_sooner() -> None:
+def test_the_image_planned_last_is_evicted_first() -> None:
     state = ImageCacheState(budget=9, planned=("a", "n", "b", "c"), managed={"c": 3, "b": 3, "a": 3}, largest=3)
     assert next_action(state) == EvictImage("c")
 
 
-def test_an_image_in_use_or_needed_before_is_never_let_go() -> None:
+def test_an_image_in_use_or_needed_sooner_is_never_evicted() -> None:
     assert (
         next_action(ImageCacheState(budget=6, planned=("a", "n"), managed={"a": 3, "x": 3}, in_use={"x"}, largest=3))
         is None
@@ -48,12 +48,12 @@ def test_an_image_that_others_brought_is_neither_counted_nor_touched() -> None:
     )
 
 
-def test_somebody_who_waits_comes_before_the_plan_and_before_the_number_of_pulls_at_once() -> None:
+def test_a_requested_image_is_pulled_before_planned_ones_and_above_the_pull_limit() -> None:
     state = ImageCacheState(budget=30, requested=("z",), planned=("a", "b", "c"), pulling={"a": 3, "b": 3}, largest=3)
     assert next_action(state) == PullImage("z", 3)
 
 
-def test_a_failed_pull_is_tried_again_for_somebody_who_waits_only() -> None:
+def test_a_failed_pull_is_retried_only_on_request() -> None:
     assert next_action(ImageCacheState(planned=("a",), failed={"a"})) is None
     assert next_action(ImageCacheState(planned=("a",), requested=("a",), failed={"a"})) == PullImage("a", 0)
 
@@ -94,7 +94,7 @@ shelves = st.builds(
 
 
 @given(shelves)
-def test_no_pull_that_could_be_made_is_left_for_later(state: ImageCacheState) -> None:
+def test_a_pull_that_fits_is_started_at_once(state: ImageCacheState) -> None:
     """When there is nothing to do, no lawful choice of evictions makes environment for the next missing image."""
     if state.budget is None or state.used_bytes > state.budget or next_action(state) is not None:
         return
@@ -110,7 +110,7 @@ def test_no_pull_that_could_be_made_is_left_for_later(state: ImageCacheState) ->
 
 
 @given(shelves)
-def test_a_step_is_lawful(state: ImageCacheState) -> None:
+def test_each_action_keeps_to_the_budget_and_the_images_in_use(state: ImageCacheState) -> None:
     match next_action(state):
         case PullImage(image, reserve):
             assert image not in {*state.managed, *state.unmanaged, *state.pulling}

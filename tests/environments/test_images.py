@@ -10,11 +10,11 @@ from aiodocker import Docker, DockerError
 from image_registry import Registry, random_layer, shell_layer
 
 from docker_image import IMAGE, need_docker
-from long_proof import scaled
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_engine import connect, disconnect
+from slow_tests import scaled
 from waiting import PATIENCE, eventually
 
 OWN_BYTES = 1_000_000
@@ -117,9 +117,7 @@ async def test_an_image_is_there_before_it_is_asked_for(layers: list[bytes], tmp
         await provider.close()
 
 
-async def test_what_others_brought_stays_and_what_an_earlier_run_brought_goes(
-    layers: list[bytes], tmp_path: Path
-) -> None:
+async def test_only_images_that_proctor_pulled_are_evicted(layers: list[bytes], tmp_path: Path) -> None:
     async with cli_world(layers, 4) as world:
         theirs, first, second, third = world.images
         await world.docker.images.pull(theirs)
@@ -188,7 +186,7 @@ async def test_an_image_that_vanished_is_brought_again(layers: list[bytes], tmp_
         await provider.close()
 
 
-async def test_what_was_built_on_an_image_counts_with_it_and_goes_with_it(layers: list[bytes], tmp_path: Path) -> None:
+async def test_images_built_on_an_image_are_counted_and_evicted_with_it(layers: list[bytes], tmp_path: Path) -> None:
     async with cli_world(layers, 2) as world:
         first, second = world.images
         context = tmp_path / "context"

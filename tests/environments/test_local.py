@@ -11,7 +11,6 @@ import pytest
 
 import proctor
 from environment_factory import Environments, environments_left, make_provider, running, sh, sleeper, wait_running
-from long_proof import sampled
 from paths import REPOSITORY
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -19,6 +18,7 @@ from proctor.environments import reap
 from proctor.environments.bubblewrap import find_bubblewrap
 from proctor.environments.local import LocalProvider
 from proctor.environments.visibility import private_paths
+from slow_tests import sampled
 
 
 def need_root() -> None:
@@ -58,7 +58,7 @@ async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Environm
         assert result.stdout == b"", path
 
 
-async def test_what_is_hidden_is_covered_under_a_mount(local: Environments, tmp_path: Path) -> None:
+async def test_hidden_paths_are_covered_under_a_mount_too(local: Environments, tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "secret").mkdir(parents=True)
     (data / "secret" / "answer").write_text("42")
@@ -319,7 +319,7 @@ async def test_another_workdir_is_where_commands_start(local: Environments, tmp_
     assert (await sh(environment, "pwd; cat file")).stdout == b"/testbed/repo\nx"
 
 
-async def test_what_is_not_there_is_refused(local: Environments, tmp_path: Path) -> None:
+async def test_a_missing_workspace_or_mount_is_refused(local: Environments, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="workspace"):
         await local.start(workspace=tmp_path / "missing")
     with pytest.raises(UsageError, match="no such path"):
@@ -497,7 +497,7 @@ def test_the_contract_holds_for_an_ordinary_user(part: str) -> None:
 
 
 @pytest.mark.parametrize("overlay", [True, False])
-async def test_what_is_written_to_a_private_mount_is_the_environment_s_own(tmp_path: Path, overlay: bool) -> None:
+async def test_writes_to_a_private_mount_stay_in_the_environment(tmp_path: Path, overlay: bool) -> None:
     shared = tmp_path / "shared"
     (shared / "inner").mkdir(parents=True)
     (shared / "inner" / "file").write_text("before")

@@ -42,7 +42,7 @@ def tree_of(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["local", "docker"])
-async def test_what_is_pinned_stays_whatever_is_tried(kind: str, tmp_path: Path) -> None:
+async def test_pinned_files_survive_every_attack(kind: str, tmp_path: Path) -> None:
     if kind == "docker" and os.geteuid() != 0:
         pytest.skip("only root can enter a container")
     provider = make_provider(kind, tmp_path)
@@ -63,7 +63,7 @@ async def test_what_is_pinned_stays_whatever_is_tried(kind: str, tmp_path: Path)
         await provider.close()
 
 
-async def test_what_was_opened_or_changed_before_does_not_show(tmp_path: Path) -> None:
+async def test_pinned_files_ignore_earlier_changes_and_open_descriptors(tmp_path: Path) -> None:
     provider = make_provider("local", tmp_path)
     try:
         async with await provider.start(EnvironmentSpec(workspace=tree_of(tmp_path))) as environment:

@@ -85,7 +85,7 @@ def merged(old: object, new: object) -> object:
 
 @settings(max_examples=200, deadline=None)
 @given(trees, trees)
-def test_whatever_is_in_the_way_is_replaced_and_nothing_else(
+def test_existing_entries_are_replaced_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, old: object, new: object
 ) -> None:
     folder = tmp_path_factory.mktemp("trees")

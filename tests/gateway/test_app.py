@@ -128,7 +128,7 @@ async def test_the_agents_of_a_pod_are_told_apart_by_their_path() -> None:
         assert found == {("coder", "coder/main"): 2, ("reviewer", "reviewer/main"): 1}
 
 
-async def test_what_is_no_model_request_is_served_and_not_charged() -> None:
+async def test_other_paths_are_served_and_not_charged() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         http, base = here.agent.http, here.agent.base
         assert (await http.head(base)).status == 200
@@ -303,7 +303,7 @@ async def test_a_slow_client_holds_the_provider_back() -> None:
         response.close()
 
 
-async def test_what_a_client_was_sent_and_did_not_read_is_charged() -> None:
+async def test_bytes_sent_but_not_read_are_charged() -> None:
     """One that leaves before the last bytes of a long response must not have it for nothing."""
     body = f"data: {'x' * 100_000}\n\n" * 200 + stream_bytes(message(tokens=TOKENS)).decode()
     long = ScriptBackend(parse_script({"default": [{"raw": {"body": body, "content_type": "text/event-stream"}}]}))

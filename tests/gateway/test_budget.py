@@ -52,7 +52,7 @@ def test_a_runs_limit_exhausts_all_its_tasks() -> None:
     assert ledger.try_reserve() is None
 
 
-def test_what_earlier_sessions_spent_counts() -> None:
+def test_the_cost_of_earlier_sessions_counts() -> None:
     ledger = RunBudget(1.0, spent_usd=0.95)
     assert ledger.try_reserve(0.1) is None
     assert ledger.try_reserve(0.05) is not None
@@ -72,7 +72,7 @@ async def test_a_task_waits_until_its_cap_fits() -> None:
     assert not second.exhausted_budget()
 
 
-async def test_a_task_that_can_never_fit_is_told_so_at_once() -> None:
+async def test_a_task_that_exceeds_the_budget_is_refused_at_once() -> None:
     ledger = RunBudget(1.0)
     running = await ledger.reserve(0.5)
     running.charge(0.4)
@@ -80,7 +80,7 @@ async def test_a_task_that_can_never_fit_is_told_so_at_once() -> None:
         await asyncio.wait_for(ledger.reserve(0.7), PATIENCE)
 
 
-async def test_a_waiting_task_is_told_when_the_money_has_gone() -> None:
+async def test_a_waiting_task_ends_when_the_budget_is_spent() -> None:
     ledger = RunBudget(1.0)
     first = await ledger.reserve(0.9)
     waiting = asyncio.create_task(ledger.reserve(0.5))
@@ -129,7 +129,7 @@ def test_a_copy_refuses_no_reservation_and_no_request_until_it_hears_that_all_is
     assert spent.cause is Cause.RUN_BUDGET
 
 
-def test_what_was_booked_too_high_is_corrected() -> None:
+def test_an_overestimated_charge_is_corrected() -> None:
     ledger = RunBudget(1.0)
     reservation = ledger.try_reserve()
     assert reservation is not None

@@ -34,7 +34,7 @@ def test_a_packed_body_is_unpacked(packed: bytes, encoding: str) -> None:
         (gzip.compress(b"abc", mtime=0)[:-9], "gzip"),
     ],
 )
-def test_what_cannot_be_unpacked_is_refused(packed: bytes, encoding: str) -> None:
+def test_a_body_that_cannot_be_decoded_is_refused(packed: bytes, encoding: str) -> None:
     assert unpack(packed, encoding, limit=1000) is None
 
 

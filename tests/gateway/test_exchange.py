@@ -38,7 +38,7 @@ from proctor.gateway import (
     load_recording,
     parse_script,
 )
-from proctor.gateway.estimates import ADDED_PROMPT_TOKENS, UNSEEN_BODY_TOKENS, UNSEEN_STREAM_TOKENS, unanswered_usage
+from proctor.gateway.estimates import ADDED_PROMPT_TOKENS, UNSEEN_BODY_TOKENS, UNSEEN_STREAM_TOKENS, unreported_usage
 from proctor.gateway.meter import GatewayUsage
 from proctor.gateway.prices import Usage
 from proctor.runner.run_cost import recording_usage
@@ -51,7 +51,7 @@ def test_the_input_of_a_request_has_no_more_tokens_than_bytes_and_the_price_that
     def estimate(body: bytes) -> Usage:
         call = parse_call(body, {})
         assert call is not None
-        return unanswered_usage(call)
+        return unreported_usage(call)
 
     plain = b'{"model":"m","messages":[]}'
     used = Usage(
@@ -148,7 +148,7 @@ async def test_a_request_that_the_agent_gives_up_is_charged_by_its_input(stream:
         assert model.estimated_usd == model.cost_usd == here.gateway.budget.spent_usd > 0
 
 
-async def test_what_the_provider_refuses_or_never_got_costs_nothing() -> None:
+async def test_refused_and_unsent_requests_cost_nothing() -> None:
     async with provider() as lab, world(upstream(lab)) as here:
         lab.responses = [fail_with(400)]
         assert (await here.agent.ask())[0] == 400
@@ -222,7 +222,7 @@ async def test_the_mark_of_a_stream_follows_what_has_arrived(tmp_path: Path) -> 
     assert path.read_bytes().count(b'"kind":"mark"') < 12
 
 
-async def test_what_is_replayed_or_scripted_leaves_no_mark(tmp_path: Path) -> None:
+async def test_replayed_and_scripted_requests_leave_no_mark(tmp_path: Path) -> None:
     async with world(ScriptBackend(parse_script({"default": [{"text": "x"}]})), recording=tmp_path / "0") as here:
         await here.agent.ask()
     async with provider() as lab:

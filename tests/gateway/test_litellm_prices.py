@@ -99,7 +99,7 @@ def test_cached_tokens_of_a_tier_without_a_price_of_their_own_cost_in_proportion
     assert cost(prices, "cached-model", "priority", cache_write_1h=1_000_000) == pytest.approx(6)
 
 
-def test_what_a_tier_does_not_say_is_not_known(table: Path) -> None:
+def test_rates_missing_from_a_tier_are_unknown(table: Path) -> None:
     prices = Prices.load(table)
     assert cost(prices, "half-tier", "priority", input=100) is None
     assert cost(prices, "half-tier", "flex", input=100) is not None
@@ -138,7 +138,7 @@ def test_a_bare_name_is_that_of_the_gemini_api(table: Path) -> None:
     assert cost(Prices.load(table), "known-twice", input=1_000_000) == pytest.approx(1)
 
 
-def test_what_is_not_priced_by_the_token_has_no_price(table: Path) -> None:
+def test_a_model_without_token_prices_has_no_price(table: Path) -> None:
     prices = Prices.load(table)
     assert not any(prices.has_price(model) for model in ("sample_spec", "pictures", "broken"))
     assert not is_litellm_table({"models": {}})

@@ -48,7 +48,7 @@ def test_another_program_may_work_without_tools() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"model":1,"messages":[]}', b'{"model":"m"}', b"\xff"])
-def test_what_is_no_request_is_not_taken_for_one(body: bytes) -> None:
+def test_other_bodies_are_not_parsed_as_requests(body: bytes) -> None:
     assert parse_call(body, {}) is None
 
 

@@ -82,7 +82,7 @@ async def test_lists_of_models_come_from_the_provider_that_the_client_speaks_to(
         ]
 
 
-async def test_what_would_cost_money_unseen_is_not_forwarded() -> None:
+async def test_endpoints_that_cannot_be_metered_are_refused() -> None:
     async with provider() as source, world(providers(source, *KEYS)) as lab:
         for path in ("/v1/embeddings", "/v1/batches", "/v1/responses/resp_1/cancel", "/v1beta/cachedContents"):
             data = msgspec.json.encode(request_body("chat"))

@@ -22,7 +22,7 @@ def test_a_secret_inside_another_leaves_nothing_behind() -> None:
     assert Redactor(["abcd", "abcdefgh"]).redact_text("x abcdefgh y") == f"x {REDACTED} y"
 
 
-def test_what_is_too_short_to_be_a_secret_is_left_alone() -> None:
+def test_values_too_short_to_be_secrets_are_not_redacted() -> None:
     assert Redactor(["a", ""]).redact_text("a banana") == "a banana"
 
 

@@ -49,7 +49,7 @@ def test_ids_dates_times_hashes_paths_and_reminders_make_no_difference(recorded:
         ("def call_parent():", "def call_child():"),
     ],
 )
-def test_what_was_said_makes_one(recorded: str, now: str) -> None:
+def test_another_message_text_is_a_difference(recorded: str, now: str) -> None:
     reason = difference([said("same"), said(recorded)], [said("same"), said(now)])
     assert reason is not None
     assert reason.startswith("message 2 of 2 differs: recorded ")

@@ -61,7 +61,7 @@ def set_responses(lab: Provider, *texts: str) -> None:
     lab.responses = [respond_with(message(text)) for text in texts]
 
 
-async def test_what_was_paid_for_is_said_again_for_nothing_and_the_rest_is_asked_for(tmp_path: Path) -> None:
+async def test_recorded_responses_are_replayed_free_and_the_rest_is_requested(tmp_path: Path) -> None:
     async with provider() as lab:
         set_responses(lab, "one", "two", "three")
         async with attempt(upstream(lab), tmp_path / "1") as (agent, _):
@@ -152,7 +152,7 @@ async def test_an_incomplete_response_is_not_replayed(tmp_path: Path, bad: Any) 
     assert len(lab.requests) == 2
 
 
-async def test_what_a_recording_does_not_show_is_not_compared(tmp_path: Path) -> None:
+async def test_redacted_values_are_not_compared(tmp_path: Path) -> None:
     """The agent's base URL holds a secret of its session, and its tools may print it."""
     async with provider() as lab:
         set_responses(lab, "one", "two")
@@ -185,7 +185,7 @@ async def test_a_recording_that_cannot_be_read_holds_nothing(tmp_path: Path, con
             assert await talk(agent, "a") == ["one"]
 
 
-async def test_what_is_said_for_nothing_spends_no_budget(tmp_path: Path) -> None:
+async def test_replayed_responses_spend_no_budget(tmp_path: Path) -> None:
     async with provider() as lab:
         set_responses(lab, "one", "two", "three")
         async with attempt(upstream(lab), tmp_path / "1") as (agent, _):

@@ -217,7 +217,7 @@ async def test_an_event_can_be_broken() -> None:
             json.loads(body)
 
 
-async def test_time_passes_as_it_is_written() -> None:
+async def test_delays_of_a_script_are_kept() -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -74,7 +74,7 @@ def test_content_that_the_provider_would_fetch_is_found_wherever_it_is() -> None
     assert wanted(escaped.replace(b"url", rb"\u0075rl")) == ("content from a URL",)
 
 
-def test_what_only_speaks_of_addresses_fetches_nothing() -> None:
+def test_urls_in_text_are_not_remote_content() -> None:
     assert (
         wanted(messages=[{"role": "user", "content": '{"source": {"type": "url", "url": "https://a.example"}}'}]) == ()
     )
@@ -122,7 +122,7 @@ async def test_a_request_for_a_tool_of_the_provider_is_refused_counted_and_writt
     assert [refusal.status for refusal in load_recording(tmp_path / "c.jsonl").refusals] == [451, 451]
 
 
-async def test_what_the_run_allows_passes_unchanged_and_its_searches_are_counted() -> None:
+async def test_allowed_web_tools_pass_unchanged_and_searches_are_counted() -> None:
     tool = {"type": "web_search_20250305", "name": "web_search"}
     found = message(tokens=Tokens(input=10, output=5))
     found["usage"]["server_tool_use"] = {"web_search_requests": 3}

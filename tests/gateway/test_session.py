@@ -71,7 +71,7 @@ async def test_a_spent_run_ends_all_its_sessions() -> None:
             assert two.limit.cause is Cause.RUN_BUDGET
 
 
-async def test_what_is_overspent_is_no_more_than_what_was_under_way() -> None:
+async def test_a_budget_is_exceeded_by_the_requests_in_flight_at_most() -> None:
     async with world(cents(delay=0.02), cap_usd=0.03) as here:
         statuses = [status for status, _ in await asyncio.gather(*(here.agent.ask() for _ in range(10)))]
         statuses += [(await here.agent.ask())[0] for _ in range(5)]

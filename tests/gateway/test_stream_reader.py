@@ -39,7 +39,7 @@ def test_a_stream_that_reports_an_error_says_which() -> None:
     assert (tap.events.finished, tap.events.error) == (False, "overloaded_error: Overloaded")
 
 
-def test_what_is_seen_of_a_cut_stream_counts() -> None:
+def test_the_received_part_of_a_cut_stream_counts() -> None:
     tally = UsageAccumulator("m")
     tap = EventStreamReader(MESSAGES, tally)
     tap.feed(STREAM[: STREAM.index(b"event: message_delta")], 0)

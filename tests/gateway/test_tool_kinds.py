@@ -87,7 +87,7 @@ def test_a_tool_with_a_schema_gets_arguments_whatever_its_type_is_called() -> No
     assert resolve_call("shell", {"command": "ls"}, parsed("messages", tools=[tool])) == ("bash", {"command": "ls"})
 
 
-def test_what_is_not_said_by_kind_is_left_as_it_is() -> None:
+def test_tool_calls_by_name_are_passed_unchanged() -> None:
     call = parsed("chat", offered=("edit", "bash"))
     own = {"filePath": "a", "oldString": "b", "newString": "c"}
     assert resolve_call("edit", own, call) == ("edit", own)

@@ -219,7 +219,7 @@ async def test_the_provider_is_given_the_time_that_it_asks_for() -> None:
         (3, 238, None, 2.0),
     ],
 )
-def test_the_line_is_held_for_so_long_and_no_longer(
+def test_retries_wait_within_the_limits_of_the_policy(
     failed: int, waited: float, retry_after: float | None, expected: float | None
 ) -> None:
     assert RetryPolicy().wait(failed, waited, retry_after, 0.0) == expected
@@ -295,7 +295,7 @@ async def test_an_error_that_echoes_the_key_reaches_nobody(tmp_path: Any) -> Non
         assert MODEL in (tmp_path / "c.jsonl").read_text()
 
 
-async def test_what_is_meant_for_the_next_in_line_goes_no_further() -> None:
+async def test_hop_by_hop_headers_are_not_forwarded() -> None:
     async def neighbourly(request: web.Request) -> web.StreamResponse:
         response = await respond_with(message())(request)
         response.headers.update({"Connection": "X-Hop", "X-Hop": "a", "X-End": "b", "Trailer": "X"})

@@ -11,7 +11,7 @@ from paths import REPOSITORY, SAMPLES
 from proctor.core.verdict import Finding
 from proctor.grading import AuditCode, ChangedFile, audit, audit_change, tampering_findings
 from proctor.grading.audit import ChangeKind
-from proctor.workspaces.diffs import FileDiff, read_diff
+from proctor.workspaces.diff_parser import FileDiff, read_diff
 
 
 def added(path: str, text: str, mode: int | None = None) -> ChangedFile:
@@ -364,7 +364,7 @@ def test_a_plugin_of_a_test_runner_may_use_it_in_new_files_too() -> None:
     assert audit_change(tree_change(before, after)) == ()
 
 
-def test_what_was_seen_at_run_time_becomes_findings() -> None:
+def test_tamper_events_become_findings() -> None:
     assert tampering_findings(["unittest.case.TestCase.run"]) == (
         Finding(code="tampered", path="", detail="unittest.case.TestCase.run"),
     )

@@ -37,7 +37,7 @@ def test_a_file_with_the_same_content_under_another_name_was_renamed() -> None:
     assert (renamed.kind, renamed.old_path, renamed.added) == (ChangeKind.RENAMED, "tests/test_a.py", ())
 
 
-def test_what_becomes_another_kind_of_file_is_read_as_new() -> None:
+def test_a_path_that_changes_its_file_type_is_read_as_new() -> None:
     changes = by_path(changed_files(tree_change({"a.txt": "x = 1\n"}, {"a.py": "x = 1\n"})))
     assert {path: change.kind for path, change in changes.items()} == {
         "a.txt": ChangeKind.DELETED,

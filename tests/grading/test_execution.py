@@ -60,7 +60,7 @@ async def test_a_directory_of_reports_is_read_whole(tmp_path: Path) -> None:
     assert run.outcome == TestResults(tests={"a": TestStatus.PASSED, "b": TestStatus.FAILED})
 
 
-async def test_a_report_that_lies_about_is_never_read(tmp_path: Path) -> None:
+async def test_a_report_file_left_in_the_workspace_is_never_read(tmp_path: Path) -> None:
     environment = environment_of(tmp_path, {"report": JUNIT, "junit.xml": JUNIT})
     assert kind_of(await run_tests(environment, shell(TestFormat.JUNIT, "true"))) is InconclusiveKind.NO_REPORT
 
@@ -153,7 +153,7 @@ async def test_a_missing_program_is_not_a_failed_test(form: TestFormat, tmp_path
 
 
 @pytest.mark.parametrize("form", [TestFormat.UNITTEST, TestFormat.TAP])
-def test_output_with_its_middle_left_out_is_nobodys_forgery(form: TestFormat) -> None:
+def test_truncated_output_is_malformed(form: TestFormat) -> None:
     prepared = build_test_command(TestPlan(format=form, command=("x",)), workdir="/w")
     ended = ExecResult(exit_code=0, stdout=b"head\ntail\n", stderr=b"", seconds=1.0, truncated=True)
     assert kind_of(read_outcome(prepared, ended, None)) is InconclusiveKind.MALFORMED

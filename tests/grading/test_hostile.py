@@ -1,6 +1,6 @@
 """Submissions that want to pass without solving the task, and that the reporter stops by itself. Each is run for real.
 
-What it cannot stop from inside one process is left to the control exams: tests/cheats.
+What it cannot stop from inside one process is left to the control checks: tests/cheats.
 """
 
 import marshal

@@ -85,7 +85,7 @@ BILLION_LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "lol"><!ENTITY
         b'<testsuite><testcase name="a"/></testsuite><testsuite/>',
     ],
 )
-def test_what_is_not_a_report_is_refused(data: bytes) -> None:
+def test_a_file_that_is_not_a_report_is_refused(data: bytes) -> None:
     outcome = parse_junit(data)
     assert isinstance(outcome, InconclusiveRun)
     assert outcome.kind is InconclusiveKind.MALFORMED

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from odd_diffs import BASE, CHANGED, FORMS, odd_diff, write
+from hostile_diffs import BASE, CHANGED, FORMS, hostile_diff, write
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
@@ -21,7 +21,7 @@ def prediction(patch: bytes) -> Prediction:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_diff_is_audited_by_what_it_changes_or_refused(form: str, tmp_path: Path) -> None:
     base, tree = write(tmp_path / "base", BASE), tmp_path / "tree"
-    patch = odd_diff(form, tmp_path / "diffs")
+    patch = hostile_diff(form, tmp_path / "diffs")
     if form in {"context", "indented", "ed"}:
         with pytest.raises(InvalidSubmission) as refused:
             apply_submission(base, prediction(patch), tree, protected=PROTECTED, merge=True)

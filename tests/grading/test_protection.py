@@ -64,12 +64,12 @@ def test_the_last_matching_pattern_decides() -> None:
         "pytest.ini",
     ],
 )
-def test_the_machinery_is_protected(path: str) -> None:
+def test_test_machinery_is_protected(path: str) -> None:
     assert is_protected(path, TEST_MACHINERY)
 
 
 @pytest.mark.parametrize("path", ["pyproject.toml", "setup.cfg", "src/pytest_helper.py", "lib/unittest/x.py", "a.py"])
-def test_ordinary_work_is_not(path: str) -> None:
+def test_ordinary_paths_are_not_protected(path: str) -> None:
     assert not is_protected(path, TEST_MACHINERY)
 
 

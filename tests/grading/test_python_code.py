@@ -15,7 +15,7 @@ def test_lines_are_counted_from_the_first() -> None:
 
 
 @pytest.mark.parametrize("source", ["def", "x = \0", "(" * 300 + ")" * 300, "-" * 100_000 + "1"])
-def test_what_is_no_python_has_no_tree(source: str) -> None:
+def test_a_file_that_is_not_python_has_no_syntax_tree(source: str) -> None:
     assert parse_python(source) is None
 
 

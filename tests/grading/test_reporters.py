@@ -429,7 +429,7 @@ async def test_nothing_is_left_in_the_workspace_or_in_the_temporary_directory(tm
     assert [path.name for path in scratch.iterdir() if path.name.startswith("proctor")] == []
 
 
-async def test_what_the_tests_left_running_is_ended(tmp_path: Path) -> None:
+async def test_background_processes_of_tests_are_killed(tmp_path: Path) -> None:
     mark = tmp_path / "still-here"
     source = f"""
 import subprocess, unittest

@@ -90,7 +90,7 @@ def test_a_label_of_both_kinds_is_the_tasks_fault() -> None:
     assert judged(ran("a:f"), ran("a:p"), both) == ("error", "invalid_task")
 
 
-def test_tests_that_never_start_even_on_the_pristine_tree_are_nobodys_failure() -> None:
+def test_tests_that_never_start_on_the_pristine_tree_are_not_the_submissions_failure() -> None:
     assert judged(failed(InconclusiveKind.NOT_STARTED), ran("new:p old:p"), LABELS) == ("error", "missing_program")
     assert judged(None, failed(InconclusiveKind.NOT_STARTED), LABELS) == ("error", "missing_program")
 
@@ -161,7 +161,7 @@ def test_reruns_that_disagree_are_flaky_and_say_which_tests_flipped() -> None:
     assert "new" in resolution.reason
 
 
-def test_a_flip_that_changes_nothing_is_told_and_the_verdict_stands() -> None:
+def test_a_flaky_unlabelled_test_is_reported_and_does_not_change_the_verdict() -> None:
     resolution = resolve(BEFORE, ran("new:p old:p c:p"), LABELS, reruns=[ran("new:p old:p c:f")])
     assert (resolution.status, resolution.flaky) == (Status.RESOLVED, ("c",))
 

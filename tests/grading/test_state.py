@@ -31,7 +31,7 @@ from proctor.grading.state import (
     started_since,
     take_snapshot,
 )
-from proctor.grading.state.changes import late_work
+from proctor.grading.state.changes import files_changed_after_deadline
 from proctor.grading.state.processes import starting_processes
 from waiting import PATIENCE, limits
 
@@ -80,7 +80,7 @@ async def test_an_honest_environment_has_no_findings_and_keeps_its_services(
     assert ran.stdout.strip() == "Hello"
 
 
-async def test_what_was_exchanged_is_put_back_or_named(environment: Environment, tmp_path: Path) -> None:
+async def test_replaced_programs_are_restored_or_reported(environment: Environment, tmp_path: Path) -> None:
     await sh(
         environment,
         """
@@ -210,7 +210,7 @@ async def test_a_fresh_shell_knows_nothing_of_the_agent_s(environment: Environme
     assert ran.stdout == "[] /root\nnot a tty\n"
 
 
-async def test_a_environment_that_nobody_looked_at_before_cannot_be_settled(tmp_path: Path) -> None:
+async def test_an_environment_without_a_snapshot_cannot_be_quarantined(tmp_path: Path) -> None:
     nowhere = cast("Environment", None)
     with pytest.raises(InvalidData, match="cannot read it"):
         await quarantine(nowhere, tmp_path, names=WORDS, policy=LeftoverPolicy.KEEP)
@@ -261,7 +261,7 @@ def test_what_serves_nothing_yet_is_waited_for_unless_a_service_is_below_it() ->
         ("  0: 0100007F:1F90 0100007F:1234 01 00000000:00000000 00:00000000 00000000 0 0 55 1 0", False),  # connected
     ],
 )
-def test_a_service_is_whoever_can_be_called(table: str, *, listens: bool) -> None:
+def test_a_service_is_a_process_that_listens(table: str, *, listens: bool) -> None:
     text = (
         "=self 9 123\n=process 7\nState:\tS\nPPid:\t1\nNSsid:\t7\nExe:\t/bin/x\nCommand:\tx\n"
         "total 0\nlrwx 1 root root 64 Jan 1 00:00 3 -> socket:[55]\nAlive:\tyes\n"
@@ -270,7 +270,7 @@ def test_a_service_is_whoever_can_be_called(table: str, *, listens: bool) -> Non
     assert parse_process_list(text).processes[7].listens is listens
 
 
-async def test_what_can_be_work_is_told_from_what_services_write(environment: Environment) -> None:
+async def test_late_changes_of_work_are_distinguished_from_service_files(environment: Environment) -> None:
     begun = time.time()
     await sh(
         environment,
@@ -283,7 +283,7 @@ async def test_what_can_be_work_is_told_from_what_services_write(environment: En
         ln -s data /app/link
         """,
     )
-    late = await late_work(environment, begun, path=_PATH, named="it must write named.log, and a")
+    late = await files_changed_after_deadline(environment, begun, path=_PATH, named="it must write named.log, and a")
     assert set(late) == {"/app/data", "/app/link", "/app/named.log", "/tmp/x", "/var/www/page", "/etc/a"}
     assert set(await changed_since(environment, begun, path=_PATH)) == {"/app/data", "/app/link"}
     assert {"/app/data", "/app/link"} <= await data_files(environment, path=_PATH)
@@ -326,7 +326,7 @@ def test_a_process_that_ended_while_it_was_looked_at_is_no_service() -> None:
         assert service_pids(made) == pids
 
 
-def test_what_a_command_leaves_is_told_from_children_of_what_ran_before() -> None:
+def test_processes_started_by_a_command_are_distinguished_from_earlier_ones() -> None:
     before = census(process(1, 0, "/sbin/docker-init"), process(10, 1, "/usr/bin/postgres"))
     now = census(
         process(1, 0, "/sbin/docker-init"),

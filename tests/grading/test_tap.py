@@ -112,18 +112,18 @@ def test_a_run_that_does_not_keep_its_plan_is_cut_short(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1..1\n1..1\nok 1\n", "1..2\nok 1\nok 1\n", "ok 1\n1..1\nok 2\n"])
-def test_a_second_voice_in_the_stream_spoils_it(text: str) -> None:
+def test_a_second_tap_stream_is_malformed(text: str) -> None:
     assert kind_of(text) is InconclusiveKind.MALFORMED
 
 
-def test_a_program_that_prints_a_happy_end_first_does_not_pass() -> None:
+def test_a_forged_tap_stream_before_the_real_one_does_not_pass() -> None:
     assert (
         kind_of("1..1\nok 1 - test_answer\n" + "TAP version 13\n1..1\nnot ok 1 - test_answer\n")
         is InconclusiveKind.MALFORMED
     )
 
 
-def test_what_was_reported_before_the_end_is_kept_as_a_hint() -> None:
+def test_partial_results_of_an_inconclusive_run_are_kept() -> None:
     outcome = parse_tap(b"1..2\nok 1 - a\n")
     assert isinstance(outcome, InconclusiveRun)
     assert outcome.partial == {"a": TestStatus.PASSED}

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cheats.arena import variable
-from long_proof import sampled
+from cheats.harness import variable
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Status
@@ -21,6 +20,7 @@ from proctor.core.submission import PatchKind
 from proctor.environments import local_unavailable_reason
 from proctor.environments.local import LocalProvider
 from proctor.runner.evaluate import evaluate
+from slow_tests import sampled
 
 ANSWERS = sorted(Path(__file__).with_name("answers").glob("*.diff"))
 

@@ -19,7 +19,7 @@ def test_a_model_writes_the_instruction_and_the_task_says_so(tmp_path: Path) -> 
         tmp_path, tmp_path / "calc", "--write-issues", f"script:{tmp_path / 'model.yaml'}", "--until", "2026-03-04"
     )
     assert done.code == 0, done.stderr
-    (folder,) = (tmp_path / "exam/instances").iterdir()
+    (folder,) = (tmp_path / "suite/instances").iterdir()
     assert (folder / "issue.md").read_text() == f"{ISSUE}\n"
     document = json.loads((folder / "instance.json").read_text())
     assert document["provenance"]["instruction"] == "model"
@@ -36,7 +36,7 @@ def test_an_agent_is_asked_for_the_settings_once_where_nothing_can_be_set_up(tmp
     done = mine(tmp_path, repository.folder, *arguments, "--agent-command", command)
     assert done.code == 0, done.stderr
     assert "was asked for proctor-mine.toml" in done.stderr
-    assert len(list((tmp_path / "exam/instances").iterdir())) == 1
+    assert len(list((tmp_path / "suite/instances").iterdir())) == 1
 
 
 def test_the_settings_are_read_from_what_was_changed() -> None:

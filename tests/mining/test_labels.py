@@ -54,7 +54,7 @@ def test_a_test_that_passes_with_the_network_alone_decides_nothing_and_is_named(
     assert {test.id: test.reason for test in labels.excluded} == {"a": "needs the network"}
 
 
-def test_what_changes_without_being_fixed_is_named() -> None:
+def test_other_status_changes_are_excluded_with_the_reason() -> None:
     before, after = run(a=SKIPPED, b=PASSED), run(a=PASSED, b=SKIPPED, c=SKIPPED)
     assert reasons([before], [after]) == {
         "a": "goes from skipped to passed",

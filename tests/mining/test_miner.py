@@ -30,7 +30,7 @@ def mined(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def report(folder: Path) -> dict[str, str]:
     """What became of each commit, by its subject."""
-    document = json.loads((folder / "exam" / "mining.json").read_text())
+    document = json.loads((folder / "suite" / "mining.json").read_text())
     return {one["subject"]: one.get("code") or one["stage"] for one in document["commits"]}
 
 
@@ -47,7 +47,7 @@ def test_every_commit_has_an_outcome(mined: Path) -> None:
 
 
 def instances(folder: Path) -> dict[str, dict[str, object]]:
-    files = (folder / "exam" / "instances").glob("*/instance.json")
+    files = (folder / "suite" / "instances").glob("*/instance.json")
     documents = [json.loads(file.read_text()) for file in files]
     return {one["provenance"]["subject"]: one for one in documents}
 
@@ -59,7 +59,7 @@ def test_a_task_has_labels_by_what_happened_and_says_where_it_comes_from(mined: 
     assert evaluation["pass_to_pass"] == ["tests.test_calc.CalcTest.test_zero"]  # type: ignore[index]
     assert task["created"] == "2026-03-03"
     assert provenance["licence"] == "MIT"  # type: ignore[index]
-    folder = mined / "exam" / "instances" / str(task["instance_id"])
+    folder = mined / "suite" / "instances" / str(task["instance_id"])
     assert (folder / "issue.md").read_text() == (
         "Fix sums\n\nAdding two numbers gives their difference, so that every sum of positive numbers is too small.\n"
     )
@@ -79,11 +79,11 @@ def test_tests_that_fail_because_their_file_cannot_be_loaded_are_told_from_those
 def test_the_same_command_gives_the_same_bytes_also_with_several_jobs(mined: Path, tmp_path: Path) -> None:
     again = mine(tmp_path, mined / "calc", "--jobs", "3")
     assert again.code == 0, again.stderr
-    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+    assert files_of(tmp_path / "suite") == files_of(mined / "suite")
 
 
 def test_every_task_is_healthy_in_an_environment_made_anew(mined: Path, tmp_path: Path) -> None:
-    done = proctor(tmp_path, "bench", "validate", "--suite", mined / "exam", "--json", "--quiet")
+    done = proctor(tmp_path, "bench", "validate", "--suite", mined / "suite", "--json", "--quiet")
     tasks = json.loads(done.stdout)["tasks"]
     assert done.code == 0, done.stdout
     assert len(tasks) == 2
@@ -92,7 +92,7 @@ def test_every_task_is_healthy_in_an_environment_made_anew(mined: Path, tmp_path
 
 def test_the_oracle_is_resolved_and_no_answer_is_not(mined: Path, tmp_path: Path) -> None:
     for agent, wanted in (("oracle", 2), ("nop", 0)):
-        done = proctor(tmp_path, "bench", "run", "--suite", mined / "exam", "--agent", agent, "--json")
+        done = proctor(tmp_path, "bench", "run", "--suite", mined / "suite", "--agent", agent, "--json")
         assert done.code == 0, done.stderr
         assert json.loads(done.stdout)["resolved"] == wanted
 
@@ -105,7 +105,7 @@ def test_a_scripted_agent_that_sees_only_the_workspace_solves_a_task(mined: Path
             "bench",
             "run",
             "--suite",
-            mined / "exam",
+            mined / "suite",
             "--agent",
             "command",
             "--agent-command",
@@ -118,11 +118,11 @@ def test_a_scripted_agent_that_sees_only_the_workspace_solves_a_task(mined: Path
 
 
 def test_tasks_can_be_limited_to_what_came_after_a_day(mined: Path, tmp_path: Path) -> None:
-    listed = proctor(tmp_path, "bench", "list", "--suite", mined / "exam", "--after", "2026-03-03", "--json")
+    listed = proctor(tmp_path, "bench", "list", "--suite", mined / "suite", "--after", "2026-03-03", "--json")
     assert [task["id"] for task in json.loads(listed.stdout)["tasks"]] == [
         instances(mined)["Add doubling"]["instance_id"]
     ]
-    wrong = proctor(tmp_path, "bench", "list", "--suite", mined / "exam", "--after", "soon")
+    wrong = proctor(tmp_path, "bench", "list", "--suite", mined / "suite", "--after", "soon")
     assert wrong.code == 2
     undated = proctor(tmp_path, "bench", "list", "--suite", "core-mini", "--after", "2026-01-01")
     assert undated.code == 2
@@ -131,10 +131,10 @@ def test_tasks_can_be_limited_to_what_came_after_a_day(mined: Path, tmp_path: Pa
 
 def test_a_killed_mining_is_resumed_and_ends_as_if_it_had_not_been(mined: Path, tmp_path: Path) -> None:
     environment = {"PROCTOR_CACHE": str(tmp_path / "cache")}
-    arguments = ("suite", "mine", mined / "calc", "--out", tmp_path / "exam")
+    arguments = ("suite", "mine", mined / "calc", "--out", tmp_path / "suite")
     clean = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     job = commands().start(*arguments, cwd=tmp_path, env={**clean, **environment})
-    journal = tmp_path / "exam/.mining/journal.jsonl"
+    journal = tmp_path / "suite/.mining/journal.jsonl"
     until(lambda: journal.is_file() and journal.stat().st_size > 0, "the first candidate", seconds=PATIENCE)
     job.signal(signal.SIGKILL)
     job.wait_here()
@@ -143,13 +143,13 @@ def test_a_killed_mining_is_resumed_and_ends_as_if_it_had_not_been(mined: Path, 
     done = mine(tmp_path, mined / "calc")
     assert done.code == 0, done.stderr
     assert journal.read_text().splitlines()[: len(first)] == first
-    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+    assert files_of(tmp_path / "suite") == files_of(mined / "suite")
 
 
 def test_an_update_adds_what_is_new_and_keeps_the_rest(tmp_path: Path) -> None:
     repository = calculator(tmp_path / "calc")
     assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 0
-    before = set(files_of(tmp_path / "exam"))
+    before = set(files_of(tmp_path / "suite"))
     assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 2
     repository.commit(
         "Subtract\n\nThe calculator can subtract numbers now with a function that is called minus, as users asked for.",
@@ -162,7 +162,7 @@ def test_an_update_adds_what_is_new_and_keeps_the_rest(tmp_path: Path) -> None:
     )
     done = mine(tmp_path, tmp_path / "calc", "--limit", "1", "--update")
     assert done.code == 0, done.stderr
-    after = set(files_of(tmp_path / "exam"))
+    after = set(files_of(tmp_path / "suite"))
     assert before < after
     assert len(instances(tmp_path)) == 2
 
@@ -172,23 +172,23 @@ def test_explain_lists_every_commit_and_runs_nothing(mined: Path, tmp_path: Path
     assert done.code == 0
     assert "a bot made it" in done.stdout
     assert "1 author" in done.stdout
-    assert not (tmp_path / "exams").exists()
+    assert not (tmp_path / "suites").exists()
 
 
 def test_show_has_the_funnel_the_flags_and_the_time(mined: Path, tmp_path: Path) -> None:
-    summary = proctor(tmp_path, "suite", "show", mined / "exam", "--json").json
+    summary = proctor(tmp_path, "suite", "show", mined / "suite", "--json").json
     assert [step["left"] for step in summary["funnel"]] == [7, 3, 3, 2, 2]
     assert summary["languages"] == {"python": 2}
     assert summary["months"] == {"2026-03": 2}
     assert summary["environments"] == 1
     assert summary["seconds_per_task"] > 0
-    shown = proctor(tmp_path, "suite", "show", mined / "exam", "--tasks").stdout
+    shown = proctor(tmp_path, "suite", "show", mined / "suite", "--tasks").stdout
     assert "no-fail-to-pass" in shown
 
 
 def test_rows_of_swe_bench_hold_both_sides_of_the_change(mined: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
-    assert proctor(tmp_path, "suite", "export", mined / "exam", "--out", out).code == 0
+    assert proctor(tmp_path, "suite", "export", mined / "suite", "--out", out).code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     (row,) = [row for row in rows if json.loads(row["FAIL_TO_PASS"]) == ["tests.test_calc.CalcTest.test_sums"]]
     assert "+    return a + b" in row["patch"]
@@ -201,7 +201,7 @@ def test_a_higher_limit_adds_what_is_older(mined: Path, tmp_path: Path) -> None:
     assert len(instances(tmp_path)) == 1
     done = mine(tmp_path, mined / "calc", "--limit", "5")
     assert done.code == 0, done.stderr
-    assert files_of(tmp_path / "exam") == files_of(mined / "exam")
+    assert files_of(tmp_path / "suite") == files_of(mined / "suite")
     refused = mine(tmp_path, mined / "calc", "--limit", "5", "--min-lines", "3")
     assert refused.code == 2
     assert "with other options" in refused.stderr
@@ -265,7 +265,7 @@ def test_wrong_input_is_refused_with_a_sentence_and_nothing_is_written(
     assert done.code == 2
     assert said in done.stderr
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["other"]
-    assert not list(tmp_path.glob("exams/*/suite.json"))
+    assert not list(tmp_path.glob("suites/*/suite.json"))
 
 
 def test_a_commit_that_git_cannot_read_is_passed_over(mined: Path, tmp_path: Path) -> None:

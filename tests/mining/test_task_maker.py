@@ -95,13 +95,13 @@ def test_a_fix_with_a_test_becomes_a_task(  # noqa: PLR0917 - a row of the table
     repository.commit("Start", {**files, source: text.format("-")})
     repository.commit(MESSAGE, {source: text.format("+"), test_file: test_text})
     job = commands().start(
-        *("suite", "mine", repository.folder, "--out", tmp_path / "exam", "--runs", "1"),
+        *("suite", "mine", repository.folder, "--out", tmp_path / "suite", "--runs", "1"),
         cwd=tmp_path,
         env={"PATH": usual, "HOME": os.environ["HOME"], "PROCTOR_CACHE": str(tmp_path / "cache")},
     )
     done = job.wait_here(1700)
     assert done.code == 0, done.stderr
-    found = list((tmp_path / "exam/instances").glob("*/instance.json"))
+    found = list((tmp_path / "suite/instances").glob("*/instance.json"))
     assert found, done.stderr
     evaluation = json.loads(found[0].read_text())["eval"]
     assert [test.rpartition("::")[2] for test in evaluation["fail_to_pass"]] == [fixed]

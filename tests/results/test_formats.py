@@ -81,7 +81,7 @@ def test_an_imported_run_is_a_run_like_any_other(stored: RunStore, tmp_path: Pat
     assert (summary["resolved"], summary["unresolved"]) == (1, 2)
 
 
-def test_what_was_exported_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
+def test_an_export_reads_back_equal(stored: RunStore, tmp_path: Path) -> None:
     export_run(stored, Lines(), tmp_path / "ours.txt", ExportOptions())
     again = import_run(Lines().read(tmp_path / "ours.txt", ImportOptions()), root=tmp_path / "results")
     assert again.run_id == "run-002"

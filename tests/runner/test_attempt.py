@@ -26,7 +26,7 @@ from proctor.environments.local import LocalProvider
 from proctor.gateway.events import ExchangeFinished
 from proctor.gateway.model_call import Role
 from proctor.runner.attempt import AttemptCallbacks, AttemptRunner, AttemptSpec, _exchange_failure
-from proctor.runner.resources import MachineResources, RunResources
+from proctor.runner.run_resources import MachineResources, RunResources
 from proctor.runner.scratch import ScratchPool
 from sessions import Toys, script
 

@@ -13,13 +13,13 @@ from proctor.core.environment import (
     Environment,
     EnvironmentRequirement,
     EnvironmentSpec,
-    missing_in,
+    find_missing_requirements,
     required_program,
 )
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.machine_check import check_machine, unmet_requirements
+from proctor.runner.machine_check import check_machine, missing_environment_requirements
 
 
 class Counting(DelegatingProvider):
@@ -58,7 +58,7 @@ class Requiring(Toy):
 
 
 async def unmet(toys: Toy, provider: Counting, *, pull: bool = True) -> dict[str, str]:
-    return await unmet_requirements(toys, toys.tasks(), provider, GradeOptions(), pull=pull)
+    return await missing_environment_requirements(toys, toys.tasks(), provider, GradeOptions(), pull=pull)
 
 
 async def test_the_disk_of_images_must_have_space_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,5 +104,5 @@ async def test_all_that_an_environment_lacks_is_found_at_once(tmp_path: Path) ->
     wanted = [required_program("sh"), odd, required_program("it's not there; echo 0"), required_program("cat")]
     provider = LocalProvider(isolation=False, environments_dir=tmp_path)
     async with await provider.start(EnvironmentSpec()) as environment:
-        assert await missing_in(environment, wanted) == [wanted[1], wanted[2]]
+        assert await find_missing_requirements(environment, wanted) == [wanted[1], wanted[2]]
     await provider.close()

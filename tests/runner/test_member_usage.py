@@ -34,7 +34,7 @@ def test_every_member_is_given_what_was_asked_for_in_its_name() -> None:
     ]
 
 
-def test_what_names_nobody_is_not_lost() -> None:
+def test_usage_without_a_member_name_is_counted() -> None:
     usage = used("lead", "", "stranger")
     found = add_member_usage((Member(name="lead"), Member(name="coder")), usage)
     assert [member.name for member in found] == ["lead", "coder", UNNAMED_AGENT, "stranger"]

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.agent import MODEL_ALIASES
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.gateway import GatewaySessionSpec, ProviderAuth, Providers, ReplayBackend, ScriptBackend, Upstream
 from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
 from sessions import Toys

@@ -119,7 +119,7 @@ async def test_one_sentence_says_all_of_it(store: RunStore, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "target", ["", "unclosed 'quote", "no-such-program --now", "https://", "http://[", "https:///x"]
 )
-def test_what_cannot_be_called_is_refused_before_anything_is_spent(target: str) -> None:
+def test_a_callback_that_is_not_callable_is_refused_before_anything_is_spent(target: str) -> None:
     with pytest.raises(UsageError, match="--notify"):
         check_targets([target])
 

@@ -59,7 +59,7 @@ HELD_OUT = {
 
 
 @pytest.mark.parametrize("override", HELD_OUT.values(), ids=HELD_OUT.keys())
-async def test_what_passes_is_held_out_by_the_gateway_and_costs_no_attempt(
+async def test_a_transient_provider_error_is_retried_by_the_gateway_and_costs_no_attempt(
     one: Toys, override: ResponseOverride
 ) -> None:
     one.idle_seconds = 1.0 if override is silence else one.idle_seconds
@@ -81,7 +81,7 @@ LASTING = {
 
 
 @pytest.mark.parametrize(("override", "cause"), LASTING.values(), ids=LASTING.keys())
-async def test_what_lasts_is_tried_again_three_times_and_is_no_failure_of_the_agent(
+async def test_a_persistent_provider_error_is_retried_three_times_and_is_not_the_agents_failure(
     one: Toys, override: ResponseOverride, cause: str
 ) -> None:
     one.idle_seconds = 0.25 if override is silence else one.idle_seconds  # no answer comes that could be late
@@ -159,7 +159,7 @@ async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_a
     assert (ended.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
 
 
-async def test_trouble_that_an_agent_got_over_is_not_why_it_failed(one: Toys) -> None:
+async def test_a_provider_error_that_was_overcome_is_not_the_cause(one: Toys) -> None:
     async with toy_provider() as provider:
         # One request is lost for good, and the agent asks again by itself; later it crashes.
         provider.overrides["toy-0001"] = [failing(500)] * QUICK.tries

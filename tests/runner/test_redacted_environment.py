@@ -18,7 +18,7 @@ SECRET = "dummy-secret-0123456789"
     ),
     cuts=st.lists(st.integers(0, 400), max_size=20),
 )
-def test_however_it_comes_what_goes_on_is_what_the_whole_would_be(pieces: list[str], cuts: list[int]) -> None:
+def test_the_output_is_the_same_however_the_input_is_split(pieces: list[str], cuts: list[int]) -> None:
     data = "".join(pieces).encode()
     redactor, out = Redactor([SECRET]), bytearray()
     cleaner = RedactingWriter(redactor, out.extend)

@@ -46,7 +46,7 @@ def test_a_recorded_error_is_done_and_failed_and_a_recorded_failure_of_the_agent
         assert not recorded(cause, None).failed
 
 
-def test_trials_stand_apart() -> None:
+def test_trials_of_a_task_have_separate_states() -> None:
     found = read_trial_states([entry(1, "recorded", Cause.SOLVED), entry(1, "prepared", trial=2)])
     assert found[TRIAL].recorded
     assert not found[Trial(task_id="t", number=2)].recorded

@@ -19,7 +19,7 @@ def test_waits_double_up_to_a_limit_with_up_to_half_more_by_chance(failures: int
     assert retry_delay(failures, DEFAULT_RETRY_SECONDS, 1.0) == most
 
 
-def test_what_was_not_the_agents_fault_is_retried_as_often_as_allowed() -> None:
+def test_infrastructure_errors_are_retried_up_to_the_limit() -> None:
     assert [is_retried(Cause.PROVIDER_ERROR, failures, 2) for failures in (1, 2, 3)] == [True, True, False]
     assert not is_retried(Cause.AGENT_CRASHED, 1, 2)
     assert not is_retried(None, 1, 2)

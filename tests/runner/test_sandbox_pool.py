@@ -82,7 +82,7 @@ async def test_a_login_is_in_every_home_stays_there_and_is_known_as_a_secret(tmp
     await homes.close()
 
 
-def test_what_cannot_be_made_is_said_before_anything_is(tmp_path: Path, login: Path) -> None:
+def test_a_sandbox_pool_is_checked_before_anything_is_created(tmp_path: Path, login: Path) -> None:
     with pytest.raises(UsageError, match="grand"):
         SandboxPool(tmp_path / "h", preset="grand").check()
     (login / ".credentials.json").unlink()

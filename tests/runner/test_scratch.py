@@ -60,7 +60,7 @@ def test_a_killed_process_is_cleared_up_after_by_the_next_and_a_living_one_is_no
             process.communicate()
 
 
-def test_what_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+def test_other_files_in_the_scratch_folder_are_kept(tmp_path: Path) -> None:
     (tmp_path / "proctor-scratch-file").write_text("a file")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").write_text("x")

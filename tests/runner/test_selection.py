@@ -25,7 +25,7 @@ def test_every_option_narrows_the_selection() -> None:
     assert selected(tasks=("toy-0004", "toy-0001")) == ["toy-0001", "toy-0004"]
 
 
-def test_what_does_not_exist_is_refused() -> None:
+def test_an_unknown_task_or_benchmark_is_refused() -> None:
     with pytest.raises(UsageError, match="there is no task 'x'"):
         selected(tasks=("x",))
     with pytest.raises(UsageError, match="--exact is for --filter"):

@@ -77,7 +77,7 @@ async def test_tasks_that_cannot_be_run_here_are_skipped_with_the_reason_and_run
         assert all(times == 1 for times in model.asked.values())
 
 
-async def test_what_was_paid_for_is_not_recorded_as_skipped_where_it_cannot_be_graded(toys: Toys) -> None:
+async def test_a_paid_submission_is_not_skipped_where_it_cannot_be_graded(toys: Toys) -> None:
     async with toy_provider(turns=1) as model:
         toys.benchmark = demanding = Demanding(2)
         toys.store = await toys.create(model, retries=0)

@@ -34,7 +34,7 @@ def test_runs_with_more_trials_do_not_keep_others_waiting() -> None:
     assert order(interleave_trials([trials("ab", 2), trials("ab")])) == "a1x a1y b1y b1x a2x b2x"
 
 
-def test_what_a_run_has_done_with_is_passed_over() -> None:
+def test_finished_trials_are_left_out_of_the_interleaving() -> None:
     assert order(interleave_trials([trials("bc"), trials("abc")])) == "b1x b1y c1y c1x a1y"
 
 

@@ -60,7 +60,7 @@ def test_a_grid_is_every_combination_and_labels_say_what_differs(folder: Path) -
     assert (sweep.name, sweep.reference, sweep.rule) == ("pods", "model=sonnet trials=1", None)
 
 
-def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path) -> None:
+def test_options_that_a_mode_does_not_use_do_not_multiply_configurations(folder: Path) -> None:
     sweep = read(
         folder,
         """
@@ -91,7 +91,7 @@ def test_what_a_mode_does_not_use_makes_no_configuration_of_its_own(folder: Path
     )
 
 
-def test_what_agents_are_told_is_compared_with_and_without(folder: Path) -> None:
+def test_a_grid_may_vary_agent_options(folder: Path) -> None:
     (folder / "careful.md").write_text("Be careful.")
     sweep = read(
         folder,
@@ -140,7 +140,7 @@ def test_runs_can_be_named_one_by_one_beside_a_grid(folder: Path) -> None:
     assert {one.suite for one in sweep.configurations.values()} == {str(folder / "suites/mine")}
 
 
-def test_what_all_runs_share_and_paths_relative_to_the_file(folder: Path) -> None:
+def test_shared_options_and_paths_are_relative_to_the_sweep_file(folder: Path) -> None:
     (folder / "able.yaml").touch()
     (folder / "pod.yaml").touch()
     (folder / "bad.txt").write_text("b # flaky\n")
@@ -272,7 +272,9 @@ def test_a_problem_is_named(folder: Path, text: str, problem: str) -> None:
         (None, "cannot read the sweep: No such file"),
     ],
 )
-def test_what_is_no_sweep_at_all_is_one_sentence(folder: Path, content: bytes | None, sentence: str) -> None:
+def test_a_file_that_is_not_a_sweep_is_refused_in_one_sentence(
+    folder: Path, content: bytes | None, sentence: str
+) -> None:
     file = folder / "sweep.toml"
     if content is not None:
         file.write_bytes(content)

@@ -71,7 +71,7 @@ async def test_the_journal_has_every_stage_of_every_attempt(toys: Toys) -> None:
 
 
 @pytest.mark.parametrize("stage", ["prepare", "collect"])
-async def test_what_breaks_around_the_agent_is_tried_again_and_every_try_is_kept(toys: Toys, stage: str) -> None:
+async def test_an_infrastructure_failure_is_retried_and_every_attempt_is_kept(toys: Toys, stage: str) -> None:
     toys.benchmark = Trap(3, **{stage: [RetryableError("the environment is gone")] * 2})
     ended = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 3)
@@ -117,14 +117,14 @@ async def test_a_disk_that_is_full_when_an_answer_is_recorded_stops_the_run_and_
     assert len(toys.store.result("toy-0001").attempts) == 1
 
 
-async def test_what_goes_on_breaking_ends_as_an_error_after_the_last_try(toys: Toys) -> None:
+async def test_a_persistent_failure_ends_as_an_error_after_the_last_attempt(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[InfrastructureError("no", cause=Cause.ENVIRONMENT_FAILED)] * 9)
     ended = await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "environment_failed", 3)
     assert (ended.summary.resolved, ended.summary.errors, ended.trials_left) == (2, 1, 0)
 
 
-async def test_what_another_try_cannot_fix_is_not_tried_again(toys: Toys) -> None:
+async def test_a_permanent_failure_is_not_retried(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[InvalidData("the task is broken")] * 9)
     await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("error", "invalid_task", 1)
@@ -160,7 +160,7 @@ async def test_a_graders_mistake_is_no_verdict_on_the_answer_is_made_once_and_le
     assert "in _spring" in (toys.store.logs("toy-0002", 1, 1) / "grading/crash.log").read_text()
 
 
-async def test_what_the_system_refuses_for_now_is_tried_again_and_leaves_a_traceback(toys: Toys) -> None:
+async def test_temporary_os_errors_are_retried_and_leave_a_traceback(toys: Toys) -> None:
     toys.benchmark = Trap(prepare=[OSError(errno.EIO, "disk")])
     await toys.run(agent="oracle")
     assert toys.outcomes()["toy-0002"] == ("resolved", "solved", 2)
@@ -190,7 +190,7 @@ async def test_a_full_disk_stops_the_run_and_the_answer_waits_for_its_grade(toys
     assert trap.calls.count("collect toy-0002") == 1
 
 
-async def test_what_no_task_can_be_run_with_stops_the_run_once_what_is_under_way_has_ended(toys: Toys) -> None:
+async def test_a_usage_error_stops_the_run_after_running_trials_have_ended(toys: Toys) -> None:
     toys.benchmark = Trap(4, prepare=[UsageError("this cannot be", fix="do that")])
     await toys.create(agent="oracle", concurrency=1)
     with pytest.raises(UsageError, match="this cannot be; do that"):
@@ -229,7 +229,7 @@ async def test_waits_end_when_the_run_stops(toys: Toys) -> None:
     ]
 
 
-async def test_what_breaks_while_a_run_is_cancelled_does_not_keep_it_going(toys: Toys) -> None:
+async def test_errors_during_cancellation_do_not_keep_the_run_going(toys: Toys) -> None:
     """An environment that cannot be stopped must not turn Ctrl-C into one more attempt."""
     started = asyncio.Event()
 
@@ -327,9 +327,7 @@ async def test_a_trial_whose_limit_is_spent_asks_for_nothing_more_however_often_
     assert result.usage[0].estimated_requests == 0
 
 
-async def test_an_agent_that_is_told_that_its_money_is_gone_is_ended_if_it_does_not_end(
-    toys: Toys, tmp_path: Path
-) -> None:
+async def test_an_agent_that_continues_after_its_budget_is_spent_is_stopped(toys: Toys, tmp_path: Path) -> None:
     toys.benchmark = Toy(1)
     async with toy_provider(turns=2) as provider:
         words = " ".join(TOY_COMMAND)

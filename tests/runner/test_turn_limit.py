@@ -25,7 +25,7 @@ async def test_an_agent_without_a_limit_of_its_own_is_stopped_at_the_gateway_and
     assert result.altered is None
 
 
-async def test_what_the_gateway_refused_for_what_it_asked_is_in_the_result(toys: Toys) -> None:
+async def test_refused_requests_are_in_the_result(toys: Toys) -> None:
     toys.benchmark = Toy(1)
     ask = (
         "import json, os, urllib.request, urllib.error\n"

@@ -92,7 +92,7 @@ def test_many_that_hang_cost_one_timeout_and_dead_ones_nothing(tmp_path: Path, s
     assert 0.95 < (time.monotonic() - started) / seconds < 25  # one after another they would take 50 times as long
 
 
-def test_one_that_never_stops_talking_does_not_hold_us(tmp_path: Path) -> None:
+def test_an_agent_that_never_stops_writing_does_not_block(tmp_path: Path) -> None:
     with listening(tmp_path, "agent.talks.sock") as listener:
 
         def talk() -> None:

@@ -52,7 +52,7 @@ def milliseconds(moment: datetime) -> int:
         ({"autherror.json": "not JSON", ".credentials.json": {"claudeAiOauth": TOKEN}}, "expired"),
     ],
 )
-def test_what_the_files_say(tmp_path: Path, files: dict[str, Any], expected: str) -> None:
+def test_the_login_state_is_read_from_the_files(tmp_path: Path, files: dict[str, Any], expected: str) -> None:
     assert state(tmp_path, files) == expected
 
 

@@ -119,7 +119,7 @@ def test_symlinks_are_kept_as_they_are_and_never_followed(home: Path, tmp_path: 
     assert not (new / "codex-config").exists()
 
 
-def test_what_is_no_file_is_not_carried(home: Path, tmp_path: Path) -> None:
+def test_special_files_are_not_copied(home: Path, tmp_path: Path) -> None:
     (home / CREDENTIALS[0]).mkdir()
     os.mkfifo(home / CREDENTIALS[1])
     new = _home(tmp_path / "new")

@@ -9,7 +9,7 @@ from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root
 
 
 @pytest.mark.parametrize("name", ["a", "0", "bench-1", "a--b", "x" * 63])
-def test_good_names(name: str) -> None:
+def test_valid_sandbox_names_are_accepted(name: str) -> None:
     assert check_name(name) == name
 
 

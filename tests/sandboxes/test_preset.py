@@ -152,7 +152,7 @@ def test_a_script_stays_executable(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "", "../x", "a/b", "/", "~", ".", "no such", "x" * 5000])
-def test_what_is_no_preset_is_refused(folder: Path, name: str) -> None:
+def test_a_folder_that_is_not_a_preset_is_refused(folder: Path, name: str) -> None:
     with pytest.raises(UsageError) as error:
         load_preset(name, folder=folder)
     assert error.value.sentence.isprintable()

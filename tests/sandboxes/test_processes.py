@@ -55,7 +55,7 @@ def test_a_process_that_names_a_directory_in_the_sandbox_is_found(home: Path, na
 
 
 @pytest.mark.parametrize("other", ["b10", "b1x", "b", "B1", "b1/roles"])
-def test_processes_of_other_sandboxes_are_not(home: Path, other: str) -> None:
+def test_processes_of_other_sandboxes_are_not_found(home: Path, other: str) -> None:
     (home.parent / other).mkdir(exist_ok=True, parents=True)
     environ = {"H2_DIR": str(home.parent / other), "SOMETHING": str(home), "PWD": str(home), "XH2_DIR": str(home)}
     with process(f"import os; os.chdir({str(home)!r})", environ):

@@ -58,7 +58,7 @@ def test_agents_are_asked_before_they_are_killed(sandbox: Sandbox, tmp_path: Pat
     assert list((sandbox.home / "sockets").iterdir()) == []
 
 
-def test_what_ignores_every_request_is_killed(
+def test_a_pod_that_ignores_stop_requests_is_killed(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario(tmp_path, monkeypatch, ignore_term=True, ignore_stop=True, grandchildren=2)
@@ -128,7 +128,7 @@ if os.fork() == 0:
 
 
 @pytest.mark.parametrize("code", [RABBIT, SWARM], ids=["rabbit", "swarm"])
-def test_what_keeps_forking_is_caught(sandbox: Sandbox, code: str) -> None:
+def test_a_process_that_keeps_forking_is_killed(sandbox: Sandbox, code: str) -> None:
     with process(code, {"H2_DIR": str(sandbox.home)}):
         until(lambda: len(running_in(sandbox.home)) > 1)
         stop_everything(sandbox.home, timeouts=SHORT)
@@ -146,7 +146,7 @@ def test_children_without_an_environment_go_with_their_parents(sandbox: Sandbox)
     assert not alive(orphan.pid)
 
 
-def test_others_are_left_alone(sandbox: Sandbox, store: Sandboxes, tmp_path: Path) -> None:
+def test_processes_of_other_sandboxes_are_not_stopped(sandbox: Sandbox, store: Sandboxes, tmp_path: Path) -> None:
     other = store.create("b10", preset="opus")
     launch_whole_pod(other, tmp_path)
     before = running_in(other.home)
@@ -156,7 +156,7 @@ def test_others_are_left_alone(sandbox: Sandbox, store: Sandboxes, tmp_path: Pat
     assert running_in(other.home) == before
 
 
-def test_what_will_not_die_is_named(sandbox: Sandbox) -> None:
+def test_a_process_that_survives_a_kill_is_named(sandbox: Sandbox) -> None:
     def powerless(_: SandboxProcess, __: int) -> None:
         pass
 
@@ -208,5 +208,5 @@ def test_without_proc_the_same_is_done_through_psutil(sandbox: Sandbox, monkeypa
     assert stop_everything(sandbox.home) == []
 
 
-def test_nothing_running_is_fine(sandbox: Sandbox) -> None:
+def test_stopping_an_idle_sandbox_does_nothing(sandbox: Sandbox) -> None:
     assert stop_everything(sandbox.home) == []

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from long_proof import scaled
 from proctor.core.errors import RetryableError, UsageError
 from proctor.sandboxes import Sandboxes
 from proctor.sandboxes.layout import socket_link
 from proctor.sandboxes.staging import StagingArea
+from slow_tests import scaled
 from waiting import until
 
 from .support import (
@@ -432,7 +432,7 @@ def test_a_list_during_resets_always_shows_the_sandbox(store: Sandboxes, account
     assert end_of(child) == 0
 
 
-def test_who_waits_for_another_command_is_told(store: Sandboxes) -> None:
+def test_waiting_for_a_lock_is_reported(store: Sandboxes) -> None:
     store.create("b1")
     told: list[str] = []
     other = Sandboxes(store.root, report=told.append, wait_seconds=0.1)
@@ -455,7 +455,9 @@ def test_a_list_waits_for_nobody(store: Sandboxes) -> None:
         assert StagingArea(store.root).building("b1").exists(), "it belongs to the command that holds the lock"
 
 
-def test_what_cannot_be_repaired_is_told_and_stops_nobody(store: Sandboxes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_repair_is_reported_and_other_sandboxes_work(
+    store: Sandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.create("b1")
     told: list[str] = []
     watching = Sandboxes(store.root, report=told.append)

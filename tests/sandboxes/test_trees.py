@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-from proctor.sandboxes.trees import remove_tree
+from proctor.sandboxes.trees import remove_unmounted_tree
 
 from .support import end_of, forked, with_mount
 
@@ -14,7 +14,7 @@ def test_removing_a_tree_leaves_what_its_symlinks_point_to(tmp_path: Path) -> No
     tree.mkdir()
     (tree / "link").symlink_to(outside)
     (tree / "dangling").symlink_to("nowhere")
-    remove_tree(tree)
+    remove_unmounted_tree(tree)
     assert not tree.exists()
     assert (outside / "precious").exists()
 
@@ -22,10 +22,10 @@ def test_removing_a_tree_leaves_what_its_symlinks_point_to(tmp_path: Path) -> No
 def test_removing_a_symlink_removes_the_symlink_only(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "outside")
-    remove_tree(tmp_path / "link")
+    remove_unmounted_tree(tmp_path / "link")
     assert (tmp_path / "outside").exists()
     assert not (tmp_path / "link").is_symlink()
-    remove_tree(tmp_path / "nothing")
+    remove_unmounted_tree(tmp_path / "nothing")
 
 
 def test_directories_without_permissions_are_removed_by_their_owner(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_directories_without_permissions_are_removed_by_their_owner(tmp_path: Pa
         (tree / "cache" / "link").symlink_to(outside)
         (tree / "cache" / "deep").chmod(0o000)
         (tree / "cache").chmod(0o555)
-        remove_tree(tree)
+        remove_unmounted_tree(tree)
 
     for parent in (tmp_path, *tmp_path.parents):
         if parent != Path("/") and parent.stat().st_uid == os.geteuid():
@@ -57,8 +57,9 @@ def test_a_tree_with_a_mount_in_it_is_not_touched(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "precious").touch()
     inside.mkdir(parents=True)
-    code = "import sys; from pathlib import Path; from proctor.sandboxes.trees import check_no_mounts, remove_tree; "
-    refused = with_mount(outside, inside, f"{code}remove_tree(Path({str(tmp_path / 'tree')!r}))")
+    code = "import sys; from pathlib import Path; "
+    code += "from proctor.sandboxes.trees import check_no_mounts, remove_unmounted_tree; "
+    refused = with_mount(outside, inside, f"{code}remove_unmounted_tree(Path({str(tmp_path / 'tree')!r}))")
     assert refused.stderr.splitlines()[-1] == (
         "proctor.core.errors.InfrastructureError: "
         f"{inside}: another file system is mounted inside the sandbox; unmount it first"

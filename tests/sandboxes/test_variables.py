@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from proctor.sandboxes.questions import VARIABLES
+from proctor.sandboxes.first_run_dialogs import VARIABLES
 from proctor.sandboxes.variables import sandbox_variables
 
 HOME = Path("/boxes/b1")
 
 
-def test_what_is_set() -> None:
+def test_the_variables_of_a_sandbox() -> None:
     assert sandbox_variables(HOME, {}) == {
         "H2_DIR": "/boxes/b1",
         "H2_ROOT_DIR": "/boxes/b1/h2-root",
@@ -27,12 +27,12 @@ def test_what_is_set() -> None:
         *("OTEL_ANYTHING", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_ANYTHING"),
     ],
 )
-def test_what_an_outer_session_left_is_unset(name: str) -> None:
+def test_variables_of_an_outer_session_are_unset(name: str) -> None:
     assert name not in sandbox_variables(HOME, {name: "outer"})
 
 
 @pytest.mark.parametrize("name", ["H2_DIR", "H2_ROOT_DIR", "CLAUDE_CONFIG_DIR", "PROCTOR_SANDBOX"])
-def test_an_outer_sandbox_does_not_shine_through(name: str) -> None:
+def test_variables_of_an_outer_sandbox_are_ignored(name: str) -> None:
     assert sandbox_variables(HOME, {name: "/outer"}) == sandbox_variables(HOME, {})
 
 
@@ -40,7 +40,7 @@ def test_an_outer_sandbox_does_not_shine_through(name: str) -> None:
     "name",
     ["PATH", "TMPDIR", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "H2_DEBUG_KEYS"],
 )
-def test_what_the_user_set_for_programs_is_passed_on(name: str) -> None:
+def test_user_variables_for_programs_are_passed_on(name: str) -> None:
     assert sandbox_variables(HOME, {name: "kept"})[name] == "kept"
 
 

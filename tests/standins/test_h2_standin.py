@@ -267,7 +267,7 @@ def test_a_child_that_ends_is_logged_and_the_daemon_stays(h2: H2) -> None:
     assert h2.status("worker")["name"] == "worker"
 
 
-def test_what_is_no_h2_directory_is_refused(h2: H2) -> None:
+def test_a_folder_that_is_not_an_h2_directory_is_refused(h2: H2) -> None:
     (h2.dir / ".h2-dir.txt").unlink()
     failed = h2("list")
     assert (failed.returncode, failed.stdout) == (1, "")

@@ -137,7 +137,7 @@ def test_the_linter_offers_quickfixes_and_fix_applies_them(x07: Path, tmp_path: 
 
 
 @EVERY_X07
-def test_what_has_no_quickfix_stays_and_is_reported(x07: Path, tmp_path: Path) -> None:
+def test_a_problem_without_a_quickfix_is_reported(x07: Path, tmp_path: Path) -> None:
     repo = write_repo(tmp_path, ("a", "it"), it=["begin", ["let", "x"], ["std.test.pass"]])
     file = str(repo / "modules" / "m.x07.json")
     assert run(x07, "fix", "--input", file, "--write", cwd=tmp_path).returncode == 1

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import proctor
-from long_proof import sampled
+from slow_tests import sampled
 
 CORE = Path(proctor.__file__).parent / "suites" / "core"
 WRONG = Path(__file__).parent / "wrong"

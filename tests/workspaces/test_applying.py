@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from proctor.core.causes import Cause
 from proctor.core.submission import PatchKind
-from proctor.workspaces import ApplyResult, Base, InvalidSubmission, check_out, patch_sha256
+from proctor.workspaces import ApplyResult, BaseTree, InvalidSubmission, check_out, patch_sha256
 from proctor.workspaces.applying import apply_diff
 from workspaces_world import Repository, base_from, contents, git, snapshot, write
 
@@ -105,7 +105,7 @@ def test_a_patch_that_changes_nothing_touches_nothing(tree: Path) -> None:
         CHANGE.replace(b"--- a/f", b"deleted file mode 100644\n--- a/f").replace(b"+++ b/f", b"+++ /dev/null"),
     ],
 )
-def test_what_is_no_patch_is_malformed(tree: Path, patch: bytes) -> None:
+def test_a_text_that_is_not_a_patch_is_malformed(tree: Path, patch: bytes) -> None:
     _refused(tree, patch, Cause.MALFORMED_SUBMISSION)
 
 
@@ -328,7 +328,7 @@ def test_a_patch_of_many_files_is_not_slow(tree: Path) -> None:
     assert len(apply_diff(tree, many).touched) == 2000
 
 
-def test_what_stands_in_the_tree_beside_the_patch_stays(tree: Path) -> None:
+def test_files_that_the_patch_does_not_name_are_unchanged(tree: Path) -> None:
     os.mkfifo(tree / "pipe")
     write(tree, {b"\xff": "x", "way": Path("/etc")})
     before = snapshot(tree)
@@ -394,7 +394,7 @@ MUTATED = st.tuples(
 
 
 @functools.cache
-def _base() -> Base:
+def _base() -> BaseTree:
     home = Path(tempfile.mkdtemp(dir=MEMORY))
     atexit.register(shutil.rmtree, home)
     return base_from(home, {"f": "a\nb\nc\n", "dir/g": "g\n"})

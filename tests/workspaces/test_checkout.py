@@ -6,7 +6,7 @@ import pytest
 
 from proctor.core.errors import UsageError
 from proctor.core.task import RepositorySource
-from proctor.workspaces import Base, base_of, check_out
+from proctor.workspaces import BaseTree, base_of, check_out
 from proctor.workspaces.history import LONGEST_CHAIN
 from workspaces_world import Files, Repository, all_objects, base_at, base_from, contents, git, write
 
@@ -16,7 +16,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "upstream")
 
 
-def _workspace(base: Base, tmp_path: Path, name: str = "workspace") -> Path:
+def _workspace(base: BaseTree, tmp_path: Path, name: str = "workspace") -> Path:
     check_out(base, tmp_path / name)
     return tmp_path / name
 

@@ -260,7 +260,7 @@ def test_packages_and_caches_are_searched_too(world: World, tmp_path: Path, kind
     assert set(only.lines) == DISTINCTIVE
 
 
-def test_what_is_only_named_like_an_archive_is_read_as_it_is(world: World, tmp_path: Path) -> None:
+def test_a_file_that_is_only_named_like_an_archive_is_read_as_a_file(world: World, tmp_path: Path) -> None:
     for start in (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"):
         (tmp_path / "broken").write_bytes(start + b"\n" + NEW.encode())
         assert len(world.proof(tmp_path / "broken").leaks) == 1
@@ -321,7 +321,7 @@ def test_the_tasks_own_files_are_no_leak_unless_they_hold_the_answer_as_such(tmp
     assert {Path(leak.location).name for leak in proof.leaks} == {"oracle.json", "fix.diff"}
 
 
-def test_what_the_past_knew_is_no_leak(tmp_path: Path) -> None:
+def test_a_solution_that_was_reverted_before_the_base_is_not_a_leak(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "upstream")
     repository.commit({"shapes.py": NEW})
     base = repository.commit({"shapes.py": OLD}, "revert")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from long_proof import scaled
 from proctor.core.errors import InvalidData, RetryableError
 from proctor.core.files import file_lock
 from proctor.workspaces.mirrors import canonical_url, checked_commit, ensure_mirror, mirror_name
+from slow_tests import scaled
 from waiting import until
 from workspaces_world import Repository, git, write
 
@@ -209,7 +209,7 @@ def test_a_fetch_that_outlives_us_keeps_the_mirror_to_itself(
     ensure_mirror(str(repository.path), commit, cache=tmp_path / "cache")
 
 
-def test_what_a_killed_fetch_left_locked_does_not_stop_the_next(repository: Repository, tmp_path: Path) -> None:
+def test_locks_of_a_killed_fetch_do_not_block_the_next(repository: Repository, tmp_path: Path) -> None:
     first = repository.commit({"a": "1"})
     mirror = ensure_mirror(str(repository.path), first, cache=tmp_path / "cache")
     write(mirror, {"packed-refs.lock": "", "refs/heads/main.lock": "", "objects/pack/tmp_pack_x": "half"})

@@ -191,7 +191,7 @@ def test_a_directory_is_not_a_missing_file(tree: Path) -> None:
         (_set(("a.json", [_operation("add", "/" + "x/" * 126, value=[[[[]]]])])), "deeper than 128"),
     ],
 )
-def test_what_is_no_patch_set_is_malformed(tree: Path, data: bytes, why: str) -> None:
+def test_a_document_that_is_not_a_patch_set_is_malformed(tree: Path, data: bytes, why: str) -> None:
     write(tree, {"a.json": json.dumps(_nested(126))})
     assert why in _refused(tree, data, Cause.MALFORMED_SUBMISSION)
 

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.core.submission import PatchKind
-from proctor.workspaces import Base, InvalidSubmission, WorkspacePatch, apply_patch, check_out, make_submission
+from proctor.workspaces import BaseTree, InvalidSubmission, WorkspacePatch, apply_patch, check_out, make_submission
 from proctor.workspaces import submissions as module
 from workspaces_world import Files, Repository, base_at, base_from, contents, git, snapshot, write
 
 TEXT = "one\ntwo\nthree\n"
 
 
-def _after(base: Base, tmp_path: Path, files: Files) -> Path:
+def _after(base: BaseTree, tmp_path: Path, files: Files) -> Path:
     check_out(base, tmp_path / "workspace")
     return write(tmp_path / "workspace", files)
 
 
-def _round_trip(base: Base, tree: Path, tmp_path: Path) -> WorkspacePatch:
+def _round_trip(base: BaseTree, tree: Path, tmp_path: Path) -> WorkspacePatch:
     """Make, make again (the same bytes), apply strictly to a fresh copy, and get the same tree."""
     made = make_submission(base, tree)
     assert make_submission(base, tree) == made
@@ -217,7 +217,7 @@ def test_litter_is_left_out_without_any_rule(tmp_path: Path) -> None:
     }
 
 
-def test_what_cannot_be_in_a_patch_is_left_out_with_a_note(tmp_path: Path) -> None:
+def test_files_that_a_patch_cannot_hold_are_excluded_with_a_note(tmp_path: Path) -> None:
     base = base_from(tmp_path, {"tracked-link": Path("a"), "a": "1\n", "becomes-pipe": "x\n"})
     tree = _after(
         base,
@@ -269,7 +269,7 @@ def test_a_submodule_stays_what_it_is(tmp_path: Path) -> None:
     assert make_submission(base, tree).touched == ("a",)
 
 
-def _make_as_nobody(base: Base, tree: Path, results: "multiprocessing.Queue[WorkspacePatch]") -> None:
+def _make_as_nobody(base: BaseTree, tree: Path, results: "multiprocessing.Queue[WorkspacePatch]") -> None:
     if os.getuid() == 0:  # root reads every file
         os.setgroups([])
         os.setgid(65534)
@@ -277,7 +277,7 @@ def _make_as_nobody(base: Base, tree: Path, results: "multiprocessing.Queue[Work
     results.put(make_submission(base, tree))
 
 
-def test_what_cannot_be_read_counts_as_unchanged() -> None:
+def test_unreadable_files_count_as_unchanged() -> None:
     with tempfile.TemporaryDirectory() as directory:
         tmp_path = Path(directory)
         tmp_path.chmod(0o755)

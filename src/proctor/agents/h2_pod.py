@@ -33,24 +33,17 @@ from proctor.agents.h2.screen import find_dialog, lines_of, screen_of
 from proctor.agents.h2.template import PodTemplate, load_template
 from proctor.agents.h2.timeline import TIMELINE_FILE, Timeline, build_timeline, metrics_of
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
-from proctor.core.agent import (
-    KEY_PLACEHOLDER,
-    MODEL_ALIASES,
-    Agent,
-    AgentOutcome,
-    AgentRequest,
-    AgentSetup,
-    ProgressCallback,
-)
+from proctor.core.agent import KEY_PLACEHOLDER, Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, LimitReached, ProctorError, UsageError
 from proctor.core.formatting import truncate_line
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.core.programs import find_h2, first_line, resolve_program
 from proctor.core.record import to_json
 from proctor.core.result import AgentMetrics
+from proctor.sandboxes.first_run_dialogs import VARIABLES as UNATTENDED
 from proctor.sandboxes.layout import MARKER
-from proctor.sandboxes.questions import VARIABLES as UNATTENDED
 
 H2_PROGRAM: Final = "/proctor/h2"
 HOME: Final = "/proctor/home"

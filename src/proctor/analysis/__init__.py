@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from proctor.analysis.observation import Observation, to_observation
     from proctor.analysis.paired import Comparison, adjust_p_values, compare
     from proctor.analysis.pareto import ParetoPoint, ParetoResult, pareto_results
+    from proctor.analysis.pod_vs_best_of_n import TeamComparison, compare_team
     from proctor.analysis.runs import RunRow, run_row
     from proctor.analysis.score import ScoreSummary, score_file, score_report, score_table
-    from proctor.analysis.team import TeamComparison, compare_team
 
 __all__ = [
     "Breakdown",
@@ -59,7 +59,7 @@ _LAZY_MODULES: Final = {
     "pareto": ("ParetoPoint", "ParetoResult", "pareto_results"),
     "runs": ("RunRow", "run_row"),
     "score": ("ScoreSummary", "score_file", "score_report", "score_table"),
-    "team": ("TeamComparison", "compare_team"),
+    "pod_vs_best_of_n": ("TeamComparison", "compare_team"),
 }
 
 

@@ -68,8 +68,8 @@ class RunRow(Record):
             the score itself, and of each score within a time.
         healthy: over the tasks that are known to be healthy; None where none was validated.
         findings: graded trials in which the audit found something; `finding_codes` counts them by code.
-        controls: pairs of papers with altered tests that resolved trials were given at least; 0: none.
-        uncontrolled: resolved trials with tests that have no altered twin.
+        controls: control pairs with altered tests that resolved trials were given at least; 0: none.
+        uncontrolled: resolved trials with tests that have no altered version.
         flaky: tasks of which a test flipped between reruns.
         missing: trials of the run that are not recorded.
         retries: attempts beyond the first, made after infrastructure failures.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from proctor.analysis.intervals import wilson
-from proctor.analysis.outcomes import EvaluationOutcomes, TaskOutcome, read_outcomes
+from proctor.analysis.score_input import EvaluationOutcomes, TaskOutcome, read_outcomes
 from proctor.core.causes import Status
 from proctor.core.formatting import align_columns, duration, number, percent, percent_interval, plural
 from proctor.core.record import Record

@@ -56,7 +56,7 @@ from proctor.grading.controls import (
 )
 from proctor.grading.job import submission_digest
 from proctor.results.cache import cache_key
-from proctor.workspaces import Base, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
+from proctor.workspaces import BaseTree, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
 
 _LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
 
@@ -152,11 +152,11 @@ class PatchBenchmark(Benchmark):
             async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
                 if not whole.exists() and oracle is not None:
                     await asyncio.to_thread(_apply, base, oracle, whole, job.protected, hidden)
-                return await _run_paper(job, plan, whole, files, name)
+                return await _run_variant(job, plan, whole, files, name)
 
             ended = await run_controlled(
                 await self._controlled_tests(task, job, expectation, base),
-                partial(_run_paper, job, plan, tree),
+                partial(_run_variant, job, plan, tree),
                 run_oracle,
                 before,
                 repeats=context.options.determinism_runs or 1,
@@ -218,7 +218,7 @@ class PatchBenchmark(Benchmark):
         )
 
 
-def _base(task: Task) -> Base:
+def _base(task: Task) -> BaseTree:
     if isinstance(task.public.source, ImageSource):
         raise InvalidData("a patch needs a directory or a repository to start from, not an image", where=task.id)
     return base_of(task.public.source)
@@ -262,7 +262,7 @@ def _apply(
     return applied
 
 
-async def _run_paper(job: GradingJob, plan: TestPlan, tree: Path, files: Mapping[str, bytes], name: str) -> TestRun:
+async def _run_variant(job: GradingJob, plan: TestPlan, tree: Path, files: Mapping[str, bytes], name: str) -> TestRun:
     replace_files(tree, files)
     ended = await job.run_tests(plan, tree)
     await job.save_run(name, ended)

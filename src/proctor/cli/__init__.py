@@ -2,7 +2,8 @@
 
 Importing click costs three times what starting Python does, so the top level is a table of names and sentences:
 ``proctor --help`` prints it, and a command's module is imported when that command is used. The help pages of commands
-are shipped as files (`proctor.cli.help_pages` writes them), and printed without click where the terminal has room.
+are shipped as files (`proctor.cli.help_pages` writes them), and printed without click where the terminal is wide
+enough.
 """
 
 import os

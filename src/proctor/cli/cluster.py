@@ -36,9 +36,9 @@ def doctor(*, address: str | None, insecure_cluster: bool, as_json: bool) -> int
 
     Exits 12 when a node cannot be used, or differs from the others in its version of Proctor or its data.
     """
-    from proctor.cli.cluster_doctor import doctor_table, examine, find_problems
+    from proctor.cli.cluster_doctor import diagnose_nodes, doctor_table, find_problems
 
-    nodes = asyncio.run(_on_all(address, insecure=insecure_cluster, work=examine))
+    nodes = asyncio.run(_on_all(address, insecure=insecure_cluster, work=diagnose_nodes))
     if as_json:
         print_json(nodes)
     else:

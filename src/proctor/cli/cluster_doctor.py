@@ -50,12 +50,12 @@ class ClusterProblem:
     serious: bool
 
 
-async def examine(cluster: RayCluster, nodes: Sequence[ClusterNode]) -> list[ExaminedNode]:
+async def diagnose_nodes(cluster: RayCluster, nodes: Sequence[ClusterNode]) -> list[ExaminedNode]:
     """Examine all nodes at once; one that cannot be examined says why."""
-    return list(await asyncio.gather(*(_examine(cluster, node) for node in nodes)))
+    return list(await asyncio.gather(*(_diagnose_nodes(cluster, node) for node in nodes)))
 
 
-async def _examine(cluster: RayCluster, node: ClusterNode) -> ExaminedNode:
+async def _diagnose_nodes(cluster: RayCluster, node: ClusterNode) -> ExaminedNode:
     try:
         version = await cluster.proctor_version(node)
         if (problem := other_proctor(version, proctor.__version__)) is not None:

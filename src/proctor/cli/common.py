@@ -59,10 +59,10 @@ class DefaultGroup(OrderedGroup):
 
 
 def completes(what: str) -> "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]":
-    """The values that a shell offers, by the name of a completer in `proctor.cli.values`."""
+    """The values that a shell offers, by the name of a completer in `proctor.cli.completers`."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        from proctor.cli.values import complete_values
+        from proctor.cli.completers import complete_values
 
         return complete_values(what, ctx, incomplete)
 

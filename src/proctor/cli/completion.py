@@ -1,7 +1,7 @@
 """``proctor completion``: the scripts that let a shell complete commands, options and values.
 
 They are click's. They call `proctor` again with the words before the cursor in the environment, and print what may
-follow; `print_words` answers. Values are completed by the parameters themselves (`proctor.cli.values`).
+follow; `print_words` answers. Values are completed by the parameters themselves (`proctor.cli.completers`).
 """
 
 import importlib

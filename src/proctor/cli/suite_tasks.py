@@ -23,7 +23,7 @@ from proctor.core.verdict import TestStatus
 from proctor.grading.audit.paths import is_test
 from proctor.runner.evaluation import open_evaluation
 from proctor.workspaces import InvalidSubmission
-from proctor.workspaces.diffs import FileDiff, read_diff
+from proctor.workspaces.diff_parser import FileDiff, read_diff
 
 _SUITE_FILE: Final = "suite.json"
 

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from proctor.cli.heartbeat import Heartbeat
 from proctor.cli.output import log
-from proctor.cli.reasons import ReasonLog
+from proctor.cli.reason_dedup import ReasonLog
 from proctor.core.formatting import duration
 
 _SHOWN_TASKS: Final = 3

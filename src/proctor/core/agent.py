@@ -27,13 +27,6 @@ KEY_PLACEHOLDER: Final = "placeholder-the-gateway-has-the-key"
 # What most programs call them; each model has some of them.
 EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 DEFAULT_POD_START_SECONDS: Final = 90.0
-# Fixed here, so that a short name means the same for every agent's program.
-MODEL_ALIASES: Final = {
-    "fable": "claude-fable-5",
-    "haiku": "claude-haiku-4-5-20251001",
-    "opus": "claude-opus-4-8",
-    "sonnet": "claude-sonnet-5",
-}
 
 
 class AgentRequest(Record):

@@ -41,7 +41,7 @@ class GradeOptions(Record):
         repair: what a linter does to the files that the patch touched, before the tests, where the benchmark has one:
             nothing, repair copies of them and count what that takes, or repair them.
         repair_max_iters: rounds of that repair.
-        controls: pairs of papers with altered tests that a submission is given; 0 turns control exams off.
+        controls: control pairs with altered tests that a submission is given; 0 turns control checks off.
         jobs_inside: how many jobs one task's own test program may use.
     """
 
@@ -81,7 +81,7 @@ class TaskHealth(Record):
         flaky: the tests whose results did not repeat.
         leaks: where the agent can find the oracle.
         deviations: how the environment differs from the official one; a task may be healthy all the same.
-        controls: how many of its tests have altered twins; None where that was not tried.
+        controls: how many of its tests have altered versions; None where that was not tried.
         oracle_status: how the oracle is graded; None where that was not tried.
         label_deviations: the labelled tests that with the oracle do not go from failing to passing, or stay passing, as
             their labels say.

@@ -142,7 +142,7 @@ def required_program(name: str) -> EnvironmentRequirement:
     return EnvironmentRequirement(name=name, command=("sh", "-c", 'command -v "$0" >/dev/null', name))
 
 
-async def missing_in(
+async def find_missing_requirements(
     environment: "Environment", requirements: Sequence[EnvironmentRequirement]
 ) -> list[EnvironmentRequirement]:
     """Those of the requirements that an environment does not meet; one command looks for all.

@@ -45,11 +45,11 @@ class ControlSummary(Record):
     """How far a verdict was controlled: a right program fails the tests once their expectations are altered.
 
     Attributes:
-        pairs: pairs of papers that the submission was given; 0 for one that failed before.
-        controlled: how many of the tests that decide have an altered twin.
+        pairs: control pairs that the submission was given; 0 for one that failed before.
+        controlled: how many of the tests that decide have an altered version.
         uncontrolled: those that have none: passing them proves no more than it says.
         passed: the tests that it passed as they are and altered.
-        reason: why tests have no twin, where there is one reason for all.
+        reason: why tests have no alteration, where there is one reason for all.
     """
 
     pairs: int

@@ -17,6 +17,7 @@ from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
+from proctor.environments.argument_checks import check_command, split_path
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.cgroups import limit_events, process_cgroups
 from proctor.environments.compose_model import MAIN
@@ -31,7 +32,6 @@ from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import limit_hit
 from proctor.environments.netns import may_enter_namespace
 from proctor.environments.pinning import pin_in_namespace
-from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
 _KILLED_EXIT_CODE: Final = 137

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import RetryableError, UsageError
 from proctor.core.trees import DirFdPath, FileEntry, open_forced, open_parent
+from proctor.environments.argument_checks import check_command, split_path
 from proctor.environments.base import BaseEnvironment
 from proctor.environments.channel import ChannelClosed, ExecSpec
 from proctor.environments.environment_process import EnvironmentProcess
@@ -21,7 +22,6 @@ from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.streams import CommandStreams, PipeReader
 from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier, create_file, open_target_parent, write_all
-from proctor.environments.validation import check_command, split_path
 
 _KILL_SECONDS: Final = 10
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

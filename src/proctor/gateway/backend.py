@@ -69,10 +69,10 @@ class SendObserver:
             RecordingLost: it must not.
         """
 
-    def not_answered(self, *, sent: bool) -> None:
+    def request_failed(self, *, sent: bool) -> None:
         """There is no response to the last try; `sent`: it may have arrived."""
 
-    def answered(self, *, error: bool) -> None:
+    def response_received(self, *, error: bool) -> None:
         """The head of a response has arrived; `error`: it is one, and costs nothing."""
 
 

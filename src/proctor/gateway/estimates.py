@@ -21,7 +21,7 @@ def unseen_tokens(*, stream: bool) -> int:
     return UNSEEN_STREAM_TOKENS if stream else UNSEEN_BODY_TOKENS
 
 
-def unanswered_usage(call: ModelCall) -> Usage:
+def unreported_usage(call: ModelCall) -> Usage:
     """What a request without a response has used: its input, at the price of the class that it asks for."""
     prompt, output = call.size + ADDED_PROMPT_TOKENS, unseen_tokens(stream=call.stream)
     match call.dialect.cache_writes(call):

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from proctor.gateway.backend import BackendReply, SendObserver
-from proctor.gateway.estimates import unanswered_usage, unseen_tokens
+from proctor.gateway.estimates import unreported_usage, unseen_tokens
 from proctor.gateway.meter import ExchangeOutcome, UsageAccumulator
 from proctor.gateway.model_call import ModelCall
 from proctor.gateway.prices import Usage
@@ -77,15 +77,15 @@ class ExchangeTracker(SendObserver):
 
     async def before_resend(self) -> None:
         """Mark one more."""
-        self.not_answered(sent=True)
+        self.request_failed(sent=True)
         await self.before_send()
 
-    def not_answered(self, *, sent: bool) -> None:
+    def request_failed(self, *, sent: bool) -> None:
         """A try whose connection broke may have arrived, and may have been charged for."""
         self._under_way = False
         self._lost_tries += sent
 
-    def answered(self, *, error: bool) -> None:
+    def response_received(self, *, error: bool) -> None:
         """Errors cost nothing."""
         self._under_way = not error
 
@@ -121,7 +121,7 @@ class ExchangeTracker(SendObserver):
     def _unanswered(self) -> Usage:
         """What the request has used if there is no response; the request itself is not kept for it."""
         if self._estimate is None and self._to_estimate is not None:
-            self._estimate, self._to_estimate = unanswered_usage(self._to_estimate), None
+            self._estimate, self._to_estimate = unreported_usage(self._to_estimate), None
         assert self._estimate is not None  # noqa: S101 - of the two, there is always one
         return self._estimate
 

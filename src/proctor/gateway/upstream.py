@@ -220,9 +220,9 @@ class Upstream(Backend, Responder):
                 incoming.method, incoming.path, headers, incoming.body, before_resend=incoming.sends.before_resend
             )
         except HttpConnectionError as error:
-            incoming.sends.not_answered(sent=not isinstance(error, NotConnectedError))
+            incoming.sends.request_failed(sent=not isinstance(error, NotConnectedError))
             return None, str(error)
-        incoming.sends.answered(error=response.status >= _FIRST_ERROR)
+        incoming.sends.response_received(error=response.status >= _FIRST_ERROR)
         return response, ""
 
     def _forwarded_headers(self, headers: Mapping[str, str]) -> dict[str, str]:

@@ -40,8 +40,8 @@ from proctor.grading.plan import (
 )
 from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
+from proctor.grading.task_validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 from proctor.grading.test_program import program_patterns
-from proctor.grading.validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 
 __all__ = [
     "EXIT_CODE_TEST",

@@ -34,7 +34,7 @@ class Candidate(Record):
     language: str
 
 
-class PassedOver(Record):
+class SkippedChange(Record):
     """Why a change is no candidate: a short code for counting, and a sentence."""
 
     code: str
@@ -43,54 +43,54 @@ class PassedOver(Record):
 
 def judge_change(
     change: HistoryChange, paths: tuple[ChangedPath, ...], options: MineOptions, settings: MineSettings
-) -> Candidate | PassedOver:
+) -> Candidate | SkippedChange:
     """Whether a change is worth trying, from its message, its author and its paths alone."""
     passed = _by_message(change, options)
     if passed is not None:
         return passed
     names = [path.path for path in paths]
     if options.only and not any(is_protected(name, options.only) for name in names):
-        return PassedOver(code="path", reason="touches none of the chosen paths")
+        return SkippedChange(code="path", reason="touches none of the chosen paths")
     if options.without and any(is_protected(name, options.without) for name in names):
-        return PassedOver(code="path", reason="touches an excluded path")
+        return SkippedChange(code="path", reason="touches an excluded path")
     given = settings.paths
     split = split_change(paths, SplitRules(tests=given.tests, source=given.source, generated=given.generated))
     return _by_split(change, split, options, settings)
 
 
-def _by_message(change: HistoryChange, options: MineOptions) -> PassedOver | None:
+def _by_message(change: HistoryChange, options: MineOptions) -> SkippedChange | None:
     if not change.parent:
-        return PassedOver(code="root", reason="the first commit has no parent to start from")
+        return SkippedChange(code="root", reason="the first commit has no parent to start from")
     author = f"{change.author} {change.email}"
     if _BOTS.search(author):
-        return PassedOver(code="author", reason=f"a bot made it: {change.author}")
+        return SkippedChange(code="author", reason=f"a bot made it: {change.author}")
     if any(part.lower() in author.lower() for part in options.exclude_authors):
-        return PassedOver(code="author", reason=f"excluded author: {change.author}")
+        return SkippedChange(code="author", reason=f"excluded author: {change.author}")
     if _REVERT.match(change.subject):
-        return PassedOver(code="revert", reason="is a revert")
+        return SkippedChange(code="revert", reason="is a revert")
     return None
 
 
 def _by_split(
     change: HistoryChange, split: SplitChange, options: MineOptions, settings: MineSettings
-) -> Candidate | PassedOver:
+) -> Candidate | SkippedChange:
     tests = [path for path in split.tests if path.status != "D"]
     if not split.of(PathRole.SOURCE):
-        return PassedOver(code="no-source", reason="changes no source")
+        return SkippedChange(code="no-source", reason="changes no source")
     if not split.tests:
-        return PassedOver(code="no-tests", reason="changes no tests")
+        return SkippedChange(code="no-tests", reason="changes no tests")
     if not tests:
-        return PassedOver(code="no-tests", reason="only removes tests")
+        return SkippedChange(code="no-tests", reason="only removes tests")
     language = settings.setup.language or split.language or ("other" if settings.test.command else None)
     if language is None:
-        return PassedOver(code="language", reason="changes source of no language that is known")
+        return SkippedChange(code="language", reason="changes source of no language that is known")
     runnable = [path for path in tests if language_of(path.path) == language]
     if not runnable and not settings.test.command:
-        return PassedOver(code="no-tests", reason=f"changes no test file in {language}")
+        return SkippedChange(code="no-tests", reason=f"changes no test file in {language}")
     if split.source_files > options.max_files:
-        return PassedOver(code="too-large", reason=f"changes {split.source_files} files of source")
+        return SkippedChange(code="too-large", reason=f"changes {split.source_files} files of source")
     if split.source_lines > options.max_lines:
-        return PassedOver(code="too-large", reason=f"changes {split.source_lines} lines of source")
+        return SkippedChange(code="too-large", reason=f"changes {split.source_lines} lines of source")
     if split.source_lines < options.min_lines:
-        return PassedOver(code="too-small", reason=f"changes {split.source_lines} lines of source")
+        return SkippedChange(code="too-small", reason=f"changes {split.source_lines} lines of source")
     return Candidate(change=change, split=split, language=language)

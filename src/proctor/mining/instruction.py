@@ -7,7 +7,7 @@ from typing import Final
 from proctor.core.record import Record
 from proctor.mining.history import HistoryChange
 from proctor.mining.issues import Issue
-from proctor.workspaces.diffs import parse_diff
+from proctor.workspaces.diff_parser import parse_diff
 
 _TRAILER: Final = re.compile(
     r"^\s*(?:signed-off-by|co-authored-by|reviewed-by|acked-by|tested-by|change-id|git-svn-id|pr-url|reviewed-on|"
@@ -58,7 +58,7 @@ def names_in(text: str) -> Iterable[str]:
     return _WORD.findall(text)
 
 
-def is_coined(name: str) -> bool:
+def is_new_identifier(name: str) -> bool:
     """Whether a name is one that a programmer made, and no word of a language: `sum_exactly`, `sumExactly`, `utf8`."""
     return (
         "_" in name.strip("_")

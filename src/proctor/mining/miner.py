@@ -14,14 +14,14 @@ from proctor.core.errors import LimitReached, RetryableError, UsageError
 from proctor.core.files import cache_root, file_lock, write_atomic
 from proctor.core.record import to_json
 from proctor.core.trees import disk_bytes
-from proctor.mining.candidates import Candidate, PassedOver, Stage, judge_change
-from proctor.mining.drafts import ENVIRONMENTS, INSTANCES, write_suite
+from proctor.mining.candidates import Candidate, SkippedChange, Stage, judge_change
 from proctor.mining.history import HistoryChange, HistoryRange, RepositoryHistory
 from proctor.mining.issue_writer import IssueWriter
 from proctor.mining.issues import FindIssue
 from proctor.mining.journal import STATE_FOLDER, MineRequest, MiningJournal, settings_digest
 from proctor.mining.report import REPORT_FILE, MinedCommit, MiningReport
 from proctor.mining.settings import MineOptions, MineSettings
+from proctor.mining.task_files import ENVIRONMENTS, INSTANCES, write_suite
 from proctor.mining.task_maker import CandidateResult, TaskMaker
 from proctor.workspaces.git import GitFailed
 
@@ -64,7 +64,7 @@ class MineSession:
 
 def list_candidates(
     history: RepositoryHistory, options: MineOptions, settings: MineSettings
-) -> tuple[list[Candidate], list[tuple[HistoryChange, PassedOver]]]:
+) -> tuple[list[Candidate], list[tuple[HistoryChange, SkippedChange]]]:
     """The changes of the range that are worth trying, and the others with their reasons; both newest first."""
     candidates, others = [], []
     wanted = HistoryRange(since=options.since, until=options.until)
@@ -74,7 +74,7 @@ def list_candidates(
         try:
             paths = history.changed_paths(change) if change.parent else ()
         except GitFailed as error:
-            others.append((change, PassedOver(code="unreadable", reason=f"git cannot read it: {error.what}")))
+            others.append((change, SkippedChange(code="unreadable", reason=f"git cannot read it: {error.what}")))
             continue
         judged = judge_change(change, paths, options, settings)
         if isinstance(judged, Candidate):
@@ -274,7 +274,7 @@ def _keep_to_budget(out: Path, budget: int) -> None:
 
 
 def _write_suite(
-    session: MineSession, candidates: list[Candidate], others: list[tuple[HistoryChange, PassedOver]]
+    session: MineSession, candidates: list[Candidate], others: list[tuple[HistoryChange, SkippedChange]]
 ) -> MiningReport:
     """`suite.json` and `mining.json`, over the first tasks of the order; what is beyond the limit is removed."""
     limit = None if session.update else session.options.limit

@@ -15,7 +15,7 @@ from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
 from proctor.mining.settings import SETTINGS_FILE, parse_settings
 from proctor.workspaces import base_of, check_out, make_submission
-from proctor.workspaces.diffs import parse_diff
+from proctor.workspaces.diff_parser import parse_diff
 
 TASK_ID: Final = "setup"
 _INSTRUCTION: Final = """\

@@ -18,7 +18,18 @@ from proctor.core.record import Record
 from proctor.core.task import Task
 from proctor.core.trees import disk_bytes
 from proctor.mining.candidates import Candidate, Stage
-from proctor.mining.drafts import (
+from proctor.mining.flags import find_flags
+from proctor.mining.hints import setup_hint
+from proctor.mining.history import RepositoryHistory
+from proctor.mining.instruction import Instruction, diff_words, is_new_identifier, make_instruction, scrub
+from proctor.mining.issue_writer import IssueWriter
+from proctor.mining.issues import FindIssue, find_issue
+from proctor.mining.label_runs import BeforeAfterRuns, NoLabels, draft_benchmark, run_before_and_after
+from proctor.mining.languages import EnvironmentPlan, SetupFailed, plan_environment, plan_tests
+from proctor.mining.leaks import find_copies
+from proctor.mining.settings import SETTINGS_FILE, MineOptions, MineSettings
+from proctor.mining.split import PathRole
+from proctor.mining.task_files import (
     TaskDraft,
     find_licence,
     lay_out_draft,
@@ -29,17 +40,6 @@ from proctor.mining.drafts import (
     write_environment,
     write_instance,
 )
-from proctor.mining.flags import find_flags
-from proctor.mining.hints import setup_hint
-from proctor.mining.history import RepositoryHistory
-from proctor.mining.instruction import Instruction, diff_words, is_coined, make_instruction, scrub
-from proctor.mining.issue_writer import IssueWriter
-from proctor.mining.issues import FindIssue, find_issue
-from proctor.mining.languages import EnvironmentPlan, SetupFailed, plan_environment, plan_tests
-from proctor.mining.leaks import find_copies
-from proctor.mining.settings import SETTINGS_FILE, MineOptions, MineSettings
-from proctor.mining.split import PathRole
-from proctor.mining.truth import NoTruth, Truth, draft_benchmark, find_truth
 from proctor.workspaces import InvalidSubmission
 from proctor.workspaces.git import GitFailed
 
@@ -133,7 +133,7 @@ class TaskMaker:
             result = await attempt.run(folder)
         except RetryableError:
             raise
-        except (_Dropped, SetupFailed, NoTruth, InvalidSubmission, ProctorError) as error:
+        except (_Dropped, SetupFailed, NoLabels, InvalidSubmission, ProctorError) as error:
             stage, code, reason = _why_dropped(error)
             result = CandidateResult(
                 commit=candidate.change.commit,
@@ -167,9 +167,9 @@ def _why_dropped(error: Exception) -> tuple[Stage, str, str]:
             return error.stage, error.code, str(error)
         case SetupFailed():
             return Stage.SETUP, error.code, str(error)
-        case NoTruth(code="tests-do-not-run"):
+        case NoLabels(code="tests-do-not-run"):
             return Stage.TESTS, error.code, _with_hint(str(error), str(error), default="say how they run in [test]")
-        case NoTruth():
+        case NoLabels():
             return Stage.TESTS, error.code, str(error)
         case GitFailed():
             return Stage.COMMIT, "unreadable", f"git cannot read it: {error.what}"
@@ -208,19 +208,19 @@ class _Attempt:
         benchmark, task = draft_benchmark(draft, maker.provider)
         await self._install(benchmark, task)
         started = time.monotonic()
-        truth = await find_truth(benchmark, task, maker.provider, folder, runs=maker.options.runs)
-        self._measure(truth_seconds=time.monotonic() - started, test_seconds=truth.seconds)
+        runs = await run_before_and_after(benchmark, task, maker.provider, folder, runs=maker.options.runs)
+        self._measure(truth_seconds=time.monotonic() - started, test_seconds=runs.seconds)
         tests = msgspec.structs.replace(
             tests,
-            fail_to_pass=truth.labels.fail_to_pass,
-            pass_to_pass=truth.labels.pass_to_pass,
-            excluded=tuple(test.id for test in truth.labels.excluded),
+            fail_to_pass=runs.labels.fail_to_pass,
+            pass_to_pass=runs.labels.pass_to_pass,
+            excluded=tuple(test.id for test in runs.labels.excluded),
         )
-        written = await self._written_issue(draft, truth) if maker.writer is not None else None
-        instruction, flags = await asyncio.to_thread(self._describe, draft, truth, written)
+        written = await self._written_issue(draft, runs) if maker.writer is not None else None
+        instruction, flags = await asyncio.to_thread(self._describe, draft, runs, written)
         if maker.options.fair and flags:
             raise _Dropped(Stage.PROOF, "unfair", f"flags: {', '.join(flags)}")
-        self._write(draft, tests, instruction, flags, truth)
+        self._write(draft, tests, instruction, flags, runs)
         await asyncio.to_thread(shutil.rmtree, draft.after)
         await self._prove(draft)
         self._measure(disk_bytes=await asyncio.to_thread(disk_bytes, draft.instance))
@@ -265,7 +265,7 @@ class _Attempt:
         size = 0 if self.log is None else await asyncio.to_thread(disk_bytes, self.log.parent)
         self._measure(install_seconds=self.measures.install_seconds + seconds, environment_bytes=size)
 
-    async def _written_issue(self, draft: TaskDraft, truth: Truth) -> str:
+    async def _written_issue(self, draft: TaskDraft, runs: BeforeAfterRuns) -> str:
         maker, change = self.maker, self.candidate.change
         assert maker.writer is not None  # noqa: S101 - the caller has looked
         tests = [path.path for path in self.candidate.split.tests]
@@ -274,17 +274,19 @@ class _Attempt:
             name=maker.history.name,
             note=change.message,
             tests=await asyncio.to_thread(maker.history.diff, change, tests),
-            names=truth.labels.fail_to_pass,
-            log=truth.failure_log,
+            names=runs.labels.fail_to_pass,
+            log=runs.failure_log,
         )
 
-    def _describe(self, draft: TaskDraft, truth: Truth, written: str | None) -> tuple[Instruction, tuple[str, ...]]:
+    def _describe(
+        self, draft: TaskDraft, runs: BeforeAfterRuns, written: str | None
+    ) -> tuple[Instruction, tuple[str, ...]]:
         maker, candidate = self.maker, self.candidate
         change, split = candidate.change, candidate.split
         oracle = diff_words(maker.history.diff(change, [path.path for path in split.oracle]))
         source = diff_words(maker.history.diff(change, [path.path for path in split.of(PathRole.SOURCE)]))
         tests = diff_words(maker.history.diff(change, [path.path for path in split.tests]))
-        new_names = frozenset(filter(is_coined, source.names)) - tree_names(draft.repo)
+        new_names = frozenset(filter(is_new_identifier, source.names)) - tree_names(draft.repo)
         instruction = make_instruction(
             change,
             find_issue(change.message, maker.look_up) if maker.look_up is not None else None,
@@ -303,7 +305,7 @@ class _Attempt:
             new_names=new_names,
             lines=split.source_lines,
             files=split.source_files,
-            only_loading=set(truth.loaded_only_after) >= set(truth.labels.fail_to_pass),
+            only_loading=set(runs.loaded_only_after) >= set(runs.labels.fail_to_pass),
             by_model=instruction.source == "model",
         )
         return instruction, flags
@@ -314,7 +316,7 @@ class _Attempt:
         tests: TestsEval,
         instruction: Instruction,
         flags: tuple[str, ...] = (),
-        truth: Truth | None = None,
+        runs: BeforeAfterRuns | None = None,
     ) -> None:
         change, split = self.candidate.change, self.candidate.split
         provenance = Provenance(
@@ -330,8 +332,8 @@ class _Attempt:
             flags=flags,
             lines=split.source_lines,
             files=split.source_files,
-            loaded_only_after=truth.loaded_only_after if truth else (),
-            excluded=truth.labels.excluded if truth else (),
+            loaded_only_after=runs.loaded_only_after if runs else (),
+            excluded=runs.labels.excluded if runs else (),
         )
         write_instance(
             draft,

@@ -18,7 +18,7 @@ from proctor.report.document import Document, Section
 from proctor.report.stored_runs import run_names
 from proctor.report.tables import Table, records_csv
 from proctor.results import RunStore
-from proctor.workspaces.diffs import parse_diff
+from proctor.workspaces.diff_parser import parse_diff
 
 # Fields of a task besides the categories of its benchmark.
 TASK_FIELDS: Final = (

@@ -7,8 +7,8 @@ from proctor.analysis.comparability import Difference, differences
 from proctor.analysis.gate import GateDecision, GateRule, decide
 from proctor.analysis.observation import Observation
 from proctor.analysis.paired import Comparison, MetricChange, adjust_p_values, compare
+from proctor.analysis.pod_vs_best_of_n import TeamComparison, compare_team
 from proctor.analysis.runs import RunRow, run_row
-from proctor.analysis.team import TeamComparison, compare_team
 from proctor.core.errors import UsageError
 from proctor.core.formatting import NO_VALUE, duration, money, percent, percentage_points, plural
 from proctor.core.record import Record

@@ -7,8 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from proctor.core.result import usage_cost
-from proctor.results.run_names import find_run
-from proctor.results.store import RunStore, list_runs, new_run, summarise
+from proctor.results.run_names import find_run, new_run
+from proctor.results.store import RunStore, list_runs, summarise
 
 if TYPE_CHECKING:
     from proctor.results.cache import RecordCache

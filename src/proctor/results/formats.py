@@ -25,7 +25,8 @@ from proctor.core.record import Record
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.core.task import Task
-from proctor.results.store import RunStore, new_run, summarise
+from proctor.results.run_names import new_run
+from proctor.results.store import RunStore, summarise
 
 ENTRY_POINT_GROUP: Final = "proctor.formats"
 

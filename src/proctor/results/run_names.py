@@ -4,12 +4,14 @@ A run is named by its folder, as ``benchmark/run-id``, by its id, its name or it
 behind ``benchmark/``, and a label behind ``sweep-id/``.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.formatting import visible
 from proctor.core.record import Record, read_record
@@ -122,3 +124,30 @@ def _all_names(stores: Sequence[RunStore]) -> Iterator[str]:
         yield from (store.run_id, store.name)
     for _, names in _headings(stores):
         yield from names
+
+
+def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
+    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; concurrent callers get different ones."""
+    return RunStore(claim_folder((root or results_root()) / disk_name(benchmark), "run"))
+
+
+def claim_folder(parent: Path, kind: str) -> Path:
+    """Make the next free folder ``<kind>-001``, ``<kind>-002``, …; concurrent callers get different ones."""
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise UsageError(
+            "results cannot be stored here: it is a file, or below one",
+            where=parent,
+            fix="PROCTOR_RESULTS names the folder for them",
+        ) from error
+    taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{kind}-(\d+)", path.name))]
+    number = max(taken, default=0) + 1
+    while True:
+        folder = parent / f"{kind}-{number:03}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

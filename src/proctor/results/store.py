@@ -228,33 +228,6 @@ class RunStore:
         return name if trial == 1 else f"{name}.{trial}"
 
 
-def new_run(benchmark: str, *, root: Path | None = None) -> RunStore:
-    """Claim the next free run id of a benchmark: ``run-001``, ``run-002``, …; concurrent callers get different ones."""
-    return RunStore(claim_folder((root or results_root()) / disk_name(benchmark), "run"))
-
-
-def claim_folder(parent: Path, kind: str) -> Path:
-    """Make the next free folder ``<kind>-001``, ``<kind>-002``, …; concurrent callers get different ones."""
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise UsageError(
-            "results cannot be stored here: it is a file, or below one",
-            where=parent,
-            fix="PROCTOR_RESULTS names the folder for them",
-        ) from error
-    taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{kind}-(\d+)", path.name))]
-    number = max(taken, default=0) + 1
-    while True:
-        folder = parent / f"{kind}-{number:03}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            number += 1
-        else:
-            return folder
-
-
 def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
     """The runs of a benchmark, oldest first."""
     folder = (root or results_root()) / disk_name(benchmark)

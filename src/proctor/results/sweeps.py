@@ -11,7 +11,8 @@ from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.sweep import Sweep, SweepRun
-from proctor.results.store import CONFIG_FILE, RunStore, claim_folder, new_run, results_root
+from proctor.results.run_names import claim_folder, new_run
+from proctor.results.store import CONFIG_FILE, RunStore, results_root
 
 SWEEP_FILE: Final = "sweep.json"
 

@@ -49,7 +49,7 @@ from proctor.runner.errors import (
 )
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment, redact_submission
-from proctor.runner.resources import RunResources
+from proctor.runner.run_resources import RunResources
 from proctor.runner.step_parts import owned_by, unused_parts, usage_between
 from proctor.workspaces import InvalidSubmission
 

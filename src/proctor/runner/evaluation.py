@@ -195,8 +195,8 @@ async def _grader(
     from proctor.runner.executors.cluster_grading import cluster_grader
     from proctor.runner.executors.node_pool import ClusterSettings
 
-    places = request.node_slots or request.jobs
-    settings = ClusterSettings(request.address, request.insecure_cluster, places, places, log)
+    slots = request.node_slots or request.jobs
+    settings = ClusterSettings(request.address, request.insecure_cluster, slots, slots, log)
     async with cluster_grader(request, benchmark, settings) as grader:
         yield grader
 

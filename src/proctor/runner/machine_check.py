@@ -8,7 +8,12 @@ from typing import Final
 import msgspec
 
 from proctor.core.benchmark import Benchmark, GradeOptions
-from proctor.core.environment import EnvironmentProvider, EnvironmentRequirement, EnvironmentSpec, missing_in
+from proctor.core.environment import (
+    EnvironmentProvider,
+    EnvironmentRequirement,
+    EnvironmentSpec,
+    find_missing_requirements,
+)
 from proctor.core.errors import InfrastructureError, ProctorError
 from proctor.core.formatting import file_size
 from proctor.core.programs import find_program
@@ -55,7 +60,7 @@ def check_disk_space(folders: Iterable[Path]) -> None:
             )
 
 
-async def unmet_requirements(
+async def missing_environment_requirements(
     benchmark: Benchmark, tasks: Sequence[Task], provider: EnvironmentProvider, options: GradeOptions, *, pull: bool
 ) -> dict[str, str]:
     """The tasks whose environments lack something that they require, each with the reason.
@@ -74,19 +79,19 @@ async def unmet_requirements(
             groups.setdefault(msgspec.json.encode(spec), (spec, {}))[1][task.id] = required
 
     async def unmet(group: _Group) -> dict[str, str]:
-        return await _unmet_in(provider, *group) if pull or await provider.is_available(group[0]) else {}
+        return await _missing_in_environment(provider, *group) if pull or await provider.is_available(group[0]) else {}
 
     found = await run_in_parallel(unmet, groups.values(), _AT_ONCE)
     return {task_id: why for one in found for task_id, why in one.items()}
 
 
-async def _unmet_in(
+async def _missing_in_environment(
     provider: EnvironmentProvider, spec: EnvironmentSpec, by_task: dict[str, Sequence[EnvironmentRequirement]]
 ) -> dict[str, str]:
     distinct = list(dict.fromkeys(one for required in by_task.values() for one in required))
     try:
         async with await provider.start(spec) as environment:
-            missing = set(await missing_in(environment, distinct))
+            missing = set(await find_missing_requirements(environment, distinct))
     except ProctorError as error:
         if error.retryable:
             raise

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
-from proctor.core.agent import MODEL_ALIASES, Agent
+from proctor.core.agent import Agent
 from proctor.core.errors import InvalidData, UsageError
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.core.record import Record
 from proctor.core.request import RunRequest
 from proctor.core.run import Trial

@@ -15,7 +15,7 @@ class NodeStatus(Record):
 
     name: str
     busy: int
-    places: int
+    slots: int
     problem: str = ""
 
 
@@ -24,7 +24,7 @@ def describe_nodes(nodes: Sequence[NodeStatus]) -> str:
     if not nodes:
         return ""
     working = [node for node in nodes if not node.problem]
-    slots = f"{sum(node.busy for node in working)} of {sum(node.places for node in working)} slots"
+    slots = f"{sum(node.busy for node in working)} of {sum(node.slots for node in working)} slots"
     others = "".join(f"; {node.name} {node.problem}" for node in nodes if node.problem)
     return f"; {plural(len(working), 'node')}, {slots} busy{others}"
 

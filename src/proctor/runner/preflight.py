@@ -7,19 +7,20 @@ import msgspec
 
 import proctor
 from proctor.agents.h2.template import MODEL
-from proctor.core.agent import MODEL_ALIASES, PROGRAM_VERSION_KEY
+from proctor.core.agent import PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.formatting import plural, reason_lines
 from proctor.core.machine import Machine
+from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.core.request import Mode, RunRequest, TaskRequest
 from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.gateway.backend import Backend
 from proctor.runner.agents import AgentSource, agent_factory
-from proctor.runner.machine_check import unmet_requirements
+from proctor.runner.machine_check import missing_environment_requirements
 from proctor.runner.models import (
     ModelAccess,
     ModelChoice,
@@ -217,7 +218,9 @@ def check_runnable(missing: Mapping[str, str], wanted: Collection[str]) -> list[
     return lines
 
 
-async def obstacles_by_task(benchmark: Benchmark, tasks: Sequence[Task], request: TaskRequest) -> dict[str, str | None]:
+async def missing_requirements_by_task(
+    benchmark: Benchmark, tasks: Sequence[Task], request: TaskRequest
+) -> dict[str, str | None]:
     """Why each task cannot be run here in the environments of this request, by id; None where nothing is missing.
 
     Raises:
@@ -291,7 +294,7 @@ async def missing_requirements(
     for task_id, why in (await _missing_images(provider, by_image)).items():
         missing[task_id] = f"{why}, or build it with --force-build" if task_id in buildable else why
     rest = [task for task in tasks if task.id not in missing]
-    missing |= await unmet_requirements(benchmark, rest, provider, options, pull=pull)
+    missing |= await missing_environment_requirements(benchmark, rest, provider, options, pull=pull)
     return {task.id: missing[task.id] for task in tasks if task.id in missing}
 
 

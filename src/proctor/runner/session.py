@@ -63,10 +63,10 @@ from proctor.runner.preflight import (
     missing_requirements,
 )
 from proctor.runner.request import check_environment_options, current_machine, is_used, list_trials, resolve_request
-from proctor.runner.resources import MachineResources, PlannedRun
 from proctor.runner.resume import RunState, TrialState, read_trial_states
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
+from proctor.runner.run_resources import MachineResources, PlannedRun
 from proctor.runner.sandbox_pool import check_pod_unchanged
 from proctor.runner.scratch import scratch_folder
 from proctor.runner.selection import open_benchmark, select_tasks
@@ -382,8 +382,8 @@ def _make_executor(config: RunConfig, access: ModelAccess, hooks: SessionHooks) 
     settings = ClusterSettings(
         address=config.address,
         insecure=config.insecure_cluster,
-        places=config.node_slots or config.concurrency,
-        grading_places=config.grade_concurrency,
+        slots=config.node_slots or config.concurrency,
+        grading_slots=config.grade_concurrency,
         log=hooks.log,
     )
     return RayExecutor(settings, access)

@@ -16,9 +16,9 @@ from proctor.gateway import Prices
 from proctor.results import Journal, RunStore
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import RunObserver
-from proctor.runner.resources import PlannedRun
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
+from proctor.runner.run_resources import PlannedRun
 
 if TYPE_CHECKING:
     from proctor.runner.executors.base import Executor

@@ -22,8 +22,8 @@ from proctor.core.formatting import truncate_line
 from proctor.core.record import Record
 from proctor.core.user_files import parse_document, parse_toml, read_user_bytes
 from proctor.sandboxes.credentials import parse_json_object
+from proctor.sandboxes.first_run_dialogs import SETTINGS_PATH, answer_settings
 from proctor.sandboxes.layout import ACCOUNT, MANIFEST, MARKER
-from proctor.sandboxes.questions import SETTINGS_PATH, answer_settings
 
 BUILT_IN: Final = Path(__file__).with_name("presets")
 DEFAULT_PRESET: Final = "hooks"

@@ -13,9 +13,9 @@ from proctor.core.files import write_atomic
 from proctor.core.record import Record, from_json, to_json
 from proctor.core.trees import is_directory, read_regular_file
 from proctor.sandboxes.auth import AuthState
+from proctor.sandboxes.first_run_dialogs import folders_in, preset_account
 from proctor.sandboxes.layout import ACCOUNT, MANIFEST, MARKER, config_directory
 from proctor.sandboxes.preset import Preset
-from proctor.sandboxes.questions import answered_account, folders_in
 from proctor.sandboxes.staging import StagingArea
 from proctor.sandboxes.variables import sandbox_variables
 
@@ -79,9 +79,9 @@ class Sandbox(Record):
             RetryableError: another command works on the sandbox.
         """
         folders = folders_in(command, cwd or Path())
-        if answered_account(self.home, environ, folders) is not None:
+        if preset_account(self.home, environ, folders) is not None:
             with StagingArea(self.home.parent).lock(self.name, wait_seconds=_LOCK_SECONDS):
-                account = answered_account(self.home, environ, folders)
+                account = preset_account(self.home, environ, folders)
                 if account is not None:
                     write_atomic(config_directory(self.home) / ACCOUNT, account, mode=0o600)
         return self.variables(environ)
@@ -185,7 +185,7 @@ def is_sandbox(home: Path) -> bool:
     )
 
 
-class Occupant(StrEnum):
+class PathKind(StrEnum):
     """What is at the place of a sandbox."""
 
     NOTHING = "nothing"
@@ -194,10 +194,10 @@ class Occupant(StrEnum):
     OTHER = "something else"
 
 
-def occupant_of(home: Path) -> Occupant:
+def path_kind(home: Path) -> PathKind:
     """What is there; to be asked once, since it may change between two questions."""
     if is_sandbox(home):
-        return Occupant.SANDBOX
+        return PathKind.SANDBOX
     if not os.path.lexists(home):
-        return Occupant.NOTHING
-    return Occupant.SYMLINK if home.is_symlink() else Occupant.OTHER
+        return PathKind.NOTHING
+    return PathKind.SYMLINK if home.is_symlink() else PathKind.OTHER

@@ -25,7 +25,7 @@ from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import file_lock
 from proctor.core.trees import is_directory
 from proctor.sandboxes.layout import is_name, socket_link, temporary_directory
-from proctor.sandboxes.trees import remove_tree
+from proctor.sandboxes.trees import remove_unmounted_tree
 
 _STEPS: Final = ("building", "ready", "trash")
 _SHARED_TEMPORARIES: Final = ("/tmp", "/var/tmp")  # noqa: S108 - where links may have been left, not where we write
@@ -97,7 +97,7 @@ class StagingArea:
         return self._state_dir / "trash" / name
 
     def _repair(self, name: str) -> None:
-        remove_tree(self.building(name))
+        remove_unmounted_tree(self.building(name))
         if is_directory(self.ready(name)):
             if is_directory(self.home(name)):
                 self._empty_trash(name)
@@ -119,7 +119,7 @@ class StagingArea:
     def _empty_trash(self, name: str) -> None:
         if os.path.lexists(self._trash(name)):
             remove_socket_links(self.home(name))
-            remove_tree(self._trash(name))
+            remove_unmounted_tree(self._trash(name))
 
 
 def remove_socket_links(home: Path, temporaries: frozenset[str] = frozenset()) -> None:

@@ -18,12 +18,12 @@ from proctor.sandboxes.layout import check_name, check_sockets_fit, default_root
 from proctor.sandboxes.preset import DEFAULT_PRESET, Preset, load_preset, user_presets
 from proctor.sandboxes.processes import SandboxProcess
 from proctor.sandboxes.sandbox import (
-    Occupant,
+    PathKind,
     Sandbox,
     SandboxRow,
     build_sandbox,
     is_sandbox,
-    occupant_of,
+    path_kind,
     read_sandbox,
 )
 from proctor.sandboxes.staging import StagingArea, remove_socket_links
@@ -227,23 +227,23 @@ class Sandboxes:
             yield
 
     def _check_free(self, name: str) -> None:
-        match self._read_consistently(name, occupant_of):
-            case Occupant.NOTHING:
+        match self._read_consistently(name, path_kind):
+            case PathKind.NOTHING:
                 return
-            case Occupant.SANDBOX:
+            case PathKind.SANDBOX:
                 raise UsageError(f"sandbox {name} already exists", fix="choose another name, or destroy it first")
-            case Occupant.SYMLINK | Occupant.OTHER:
+            case PathKind.SYMLINK | PathKind.OTHER:
                 home = self._staging.home(name)
                 sentence = f"the name {name} is taken: this is something else"
                 raise UsageError(sentence, where=home, fix="choose another name")
 
     def _check_exists(self, name: str) -> None:
-        match self._read_consistently(name, occupant_of):
-            case Occupant.SANDBOX:
+        match self._read_consistently(name, path_kind):
+            case PathKind.SANDBOX:
                 return
-            case Occupant.NOTHING:
+            case PathKind.NOTHING:
                 raise UsageError(f"there is no sandbox {name}", fix="`proctor sandbox list` shows those there are")
-            case Occupant.SYMLINK | Occupant.OTHER as found:
+            case PathKind.SYMLINK | PathKind.OTHER as found:
                 home = self._staging.home(name)
                 raise UsageError(f"this is {found}, not a sandbox", where=home, fix="it was left alone")
 

@@ -11,7 +11,7 @@ from proctor.core.errors import InfrastructureError
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-def remove_tree(path: Path) -> None:
+def remove_unmounted_tree(path: Path) -> None:
     """Remove a tree, or whatever else is at `path`, following no symlink; nothing there is fine.
 
     Raises:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from proctor.sandboxes.first_run_dialogs import VARIABLES
 from proctor.sandboxes.layout import config_directory, h2_root
-from proctor.sandboxes.questions import VARIABLES
 
 SANDBOX_VARIABLE: Final = "PROCTOR_SANDBOX"
 

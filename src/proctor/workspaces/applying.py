@@ -15,9 +15,9 @@ from typing import Final, Literal, NamedTuple
 from proctor.core.causes import Cause
 from proctor.core.record import Record
 from proctor.core.trees import LINK, FileEntry, read_entry, read_tree, type_at, write_entry
-from proctor.workspaces.base import Base
+from proctor.workspaces.base import BaseTree
 from proctor.workspaces.changes import write_changes
-from proctor.workspaces.diffs import FileDiff, check_paths, read_diff
+from proctor.workspaces.diff_parser import FileDiff, check_paths, read_diff
 from proctor.workspaces.git import GitResult, make_repository, run_git
 from proctor.workspaces.invalid_submission import CONTENT_PER_PATCH, LIMIT_BYTES, InvalidSubmission, check_size
 from proctor.workspaces.paths import display_path, link_above, link_escapes, parents
@@ -49,7 +49,9 @@ class _ApplyStrategy(NamedTuple):
     options: tuple[str, ...] = ()
 
 
-def apply_diff(tree: Path, patch: bytes, *, base: Base | None = None, limit_bytes: int = LIMIT_BYTES) -> ApplyResult:
+def apply_diff(
+    tree: Path, patch: bytes, *, base: BaseTree | None = None, limit_bytes: int = LIMIT_BYTES
+) -> ApplyResult:
     """Apply a unified diff to a tree, wholly or not at all.
 
     Strictly first. Then line ends and other white space in the context may differ. Then, when `base` is given, a
@@ -105,7 +107,7 @@ def _pieces(patch: bytes, files: list[FileDiff], before: Mapping[bytes, FileEntr
 
 
 def _apply_first_matching(
-    scratch: Path, pieces: tuple[bytes, ...], before: Mapping[bytes, FileEntry | None], base: Base | None
+    scratch: Path, pieces: tuple[bytes, ...], before: Mapping[bytes, FileEntry | None], base: BaseTree | None
 ) -> tuple[_ApplyStrategy, dict[bytes, FileEntry]]:
     refusals: list[GitResult] = []
     for number, strategy in enumerate(_strategies(pieces, merge=base is not None)):
@@ -131,7 +133,7 @@ def _strategies(pieces: tuple[bytes, ...], *, merge: bool) -> Iterator[_ApplyStr
 
 
 def _try_strategy(
-    strategy: _ApplyStrategy, stage: Path, before: Mapping[bytes, FileEntry | None], base: Base | None
+    strategy: _ApplyStrategy, stage: Path, before: Mapping[bytes, FileEntry | None], base: BaseTree | None
 ) -> GitResult:
     tree, git_dir = stage / "tree", stage / "git"
     tree.mkdir(parents=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from proctor.core.record import Record
 
 
-class BaseFacts(Record):
+class BaseTreeInfo(Record):
     """What is known of a base beside its git objects. Paths are bytes, since names need not be text.
 
     Attributes:
@@ -27,11 +27,11 @@ class BaseFacts(Record):
     outward_links: tuple[bytes, ...] = ()
 
 
-class Base(Record):
+class BaseTree(Record):
     """A starting tree in the cache: a bare repository whose refs are `main` and the tags of that time."""
 
     git_dir: Path
-    facts: BaseFacts
+    facts: BaseTreeInfo
 
     @property
     def commit(self) -> str:

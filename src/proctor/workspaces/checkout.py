@@ -7,14 +7,14 @@ from typing import Final
 
 from proctor.core.errors import UsageError
 from proctor.core.trees import on_disk
-from proctor.workspaces.base import Base
+from proctor.workspaces.base import BaseTree
 from proctor.workspaces.git import make_repository, run_git
 
 # So that an agent can commit; what it commits is never looked at.
 _IDENTITY: Final = "[user]\n\tname = Agent\n\temail = agent@localhost\n"
 
 
-def check_out(base: Base, target: Path) -> None:
+def check_out(base: BaseTree, target: Path) -> None:
     """Make `target` a workspace. It appears whole or not at all.
 
     Nothing in it is shared with the cache. Files have exactly the bytes that git has: no filter runs, line ends
@@ -59,7 +59,7 @@ def _copy(source: Path, target: Path) -> None:
     shutil.copymode(source, target)
 
 
-def _restore_modes_and_empty_directories(base: Base, tree: Path) -> None:
+def _restore_modes_and_empty_directories(base: BaseTree, tree: Path) -> None:
     for directory in base.facts.empty:
         on_disk(tree, directory).mkdir(parents=True, exist_ok=True)
     # Innermost first: a directory that nobody may enter is closed after its contents are in place.

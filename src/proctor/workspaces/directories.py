@@ -7,7 +7,7 @@ from pathlib import Path
 from proctor.core.errors import InvalidData
 from proctor.core.record import Record
 from proctor.core.trees import EXECUTABLE, LINK, FileEntry, FileKind, list_directory, on_disk, read_entry
-from proctor.workspaces.base import BaseFacts
+from proctor.workspaces.base import BaseTreeInfo
 from proctor.workspaces.exclusions import exclusion_reason
 from proctor.workspaces.objects import commit_files
 from proctor.workspaces.paths import display_path, link_escapes
@@ -66,11 +66,11 @@ def snapshot_directory(root: Path) -> DirectorySnapshot:
     )
 
 
-def commit_directory(root: Path, snapshot: DirectorySnapshot, git_dir: Path) -> BaseFacts:
+def commit_directory(root: Path, snapshot: DirectorySnapshot, git_dir: Path) -> BaseTreeInfo:
     """Fill the empty repository `git_dir` with one commit of the surveyed files."""
     commit = commit_files(git_dir, ((path, _read(root, path)) for path in snapshot.files), durable=True)
     packs = sorted(file.stem for file in (git_dir / "objects" / "pack").glob("*.pack"))
-    return BaseFacts(
+    return BaseTreeInfo(
         commit=commit,
         history=tuple(packs),
         modes=snapshot.modes,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.trees import LINK
-from proctor.workspaces.base import Base, BaseFacts
+from proctor.workspaces.base import BaseTree, BaseTreeInfo
 from proctor.workspaces.git import run_git, stream_git
 from proctor.workspaces.objects import list_files, read_objects
 from proctor.workspaces.paths import link_escapes
@@ -16,7 +16,7 @@ from proctor.workspaces.paths import link_escapes
 LONGEST_CHAIN: Final = 10
 
 
-def pack_history(mirror: Path, commit: str, git_dir: Path, *, existing: Sequence[Base]) -> BaseFacts:
+def pack_history(mirror: Path, commit: str, git_dir: Path, *, existing: Sequence[BaseTree]) -> BaseTreeInfo:
     """Fill the empty repository `git_dir` with what `commit` reaches.
 
     What an earlier base in `others` has packed already is shared with it by hard links: every task
@@ -43,14 +43,14 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, existing: Sequence
         stdin="".join(f"create {ref} {target}\n" for ref, target in refs.items()).encode(),
     )
     run_git(["pack-refs", "--all"], git_dir=git_dir)
-    return BaseFacts(
+    return BaseTreeInfo(
         commit=commit,
         history=tuple(history),
         outward_links=_outward_links(git_dir, commit),
     )
 
 
-def _nearest(mirror: Path, commit: str, existing: Sequence[Base]) -> Base | None:
+def _nearest(mirror: Path, commit: str, existing: Sequence[BaseTree]) -> BaseTree | None:
     shareable = {other.commit: other for other in existing if len(other.facts.history) < LONGEST_CHAIN}
     if not shareable:
         return None
@@ -61,7 +61,7 @@ def _nearest(mirror: Path, commit: str, existing: Sequence[Base]) -> Base | None
     return None
 
 
-def _share(earlier: Base, git_dir: Path) -> None:
+def _share(earlier: BaseTree, git_dir: Path) -> None:
     for pack in earlier.facts.history:
         for file in (earlier.git_dir / "objects" / "pack").glob(f"{pack}.*"):
             target = git_dir / "objects" / "pack" / file.name

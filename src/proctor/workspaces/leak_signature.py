@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from proctor.core.submission import PatchKind
-from proctor.workspaces.diffs import read_diff
+from proctor.workspaces.diff_parser import read_diff
 from proctor.workspaces.lossless_json import pretty
 from proctor.workspaces.patch_sets import read_patch_set
 

@@ -9,7 +9,7 @@ from proctor.core.errors import InvalidData
 from proctor.core.files import cache_root, file_lock, sync_directory, write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.task import DirectorySource, RepositorySource
-from proctor.workspaces.base import Base, BaseFacts
+from proctor.workspaces.base import BaseTree, BaseTreeInfo
 from proctor.workspaces.directories import commit_directory, snapshot_directory
 from proctor.workspaces.git import make_repository
 from proctor.workspaces.history import pack_history
@@ -20,7 +20,7 @@ _FACTS: Final = "base.json"
 _REPOSITORY: Final = "git"
 
 
-def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = None) -> Base:
+def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = None) -> BaseTree:
     """The base made from this source; it is made now if it is not in the cache.
 
     With the base or the commit in the cache, nothing is asked of the network.
@@ -35,12 +35,12 @@ def base_of(source: RepositorySource | DirectorySource, *, cache: Path | None = 
     return _base_of_directory(source, cache)
 
 
-def _base_of_repository(source: RepositorySource, cache: Path) -> Base:
+def _base_of_repository(source: RepositorySource, cache: Path) -> BaseTree:
     url = canonical_url(source.url)
     commit = checked_commit(source.commit, where=source.url)
     family = cache / "bases" / mirror_name(url)
 
-    def fill(git_dir: Path) -> BaseFacts:
+    def fill(git_dir: Path) -> BaseTreeInfo:
         mirror = ensure_mirror(url, commit, cache=cache)
         others = [base for home in family.glob("[0-9a-f]*") if (base := _load(home)) is not None]
         return pack_history(mirror, commit, git_dir, existing=others)
@@ -48,7 +48,7 @@ def _base_of_repository(source: RepositorySource, cache: Path) -> Base:
     return _load(family / commit) or _build(family / commit, commit, fill)
 
 
-def _base_of_directory(source: DirectorySource, cache: Path) -> Base:
+def _base_of_directory(source: DirectorySource, cache: Path) -> BaseTree:
     root = Path(source.path).resolve()
     if not root.is_dir():
         raise InvalidData("no such directory", where=source.path)
@@ -57,13 +57,13 @@ def _base_of_directory(source: DirectorySource, cache: Path) -> Base:
     return _load(home) or _build(home, "", lambda git_dir: commit_directory(root, found, git_dir))
 
 
-def _load(home: Path) -> Base | None:
+def _load(home: Path) -> BaseTree | None:
     if not (home / _FACTS).exists():
         return None
-    return Base(git_dir=home / _REPOSITORY, facts=read_record(home / _FACTS, BaseFacts))
+    return BaseTree(git_dir=home / _REPOSITORY, facts=read_record(home / _FACTS, BaseTreeInfo))
 
 
-def _build(home: Path, commit: str, fill: Callable[[Path], BaseFacts]) -> Base:
+def _build(home: Path, commit: str, fill: Callable[[Path], BaseTreeInfo]) -> BaseTree:
     """Make a base aside and rename it into place: it is whole or not there."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(home.with_name(f"{home.name}.lock"), what=f"the base {home.name}", wait_seconds=_BUILD_SECONDS):
@@ -79,4 +79,4 @@ def _build(home: Path, commit: str, fill: Callable[[Path], BaseFacts]) -> Base:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         sync_directory(home.parent)
-        return Base(git_dir=home / _REPOSITORY, facts=facts)
+        return BaseTree(git_dir=home / _REPOSITORY, facts=facts)

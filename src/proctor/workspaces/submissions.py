@@ -31,7 +31,7 @@ from proctor.core.trees import (
     read_entry,
     write_entry,
 )
-from proctor.workspaces.base import Base
+from proctor.workspaces.base import BaseTree
 from proctor.workspaces.exclusions import exclusion_reason
 from proctor.workspaces.git import make_repository, run_git
 from proctor.workspaces.invalid_submission import (
@@ -68,7 +68,7 @@ class WorkspacePatch(Record):
     excluded: tuple[ExcludedFile, ...]
 
 
-def make_submission(base: Base, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -> WorkspacePatch:
+def make_submission(base: BaseTree, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -> WorkspacePatch:
     """What was changed in `tree` since `base`.
 
     The same two trees give the same bytes, and the bytes applied to the base give the tree again, but for what

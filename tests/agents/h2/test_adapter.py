@@ -78,7 +78,7 @@ def test_an_exit_is_read_from_the_log_of_the_daemon() -> None:
     assert adapter.exit_code_of(b"panic recovered in acceptLoop") is None
 
 
-def test_who_sent_to_whom_is_read_without_what_we_sent_ourselves() -> None:
+def test_messages_between_agents_are_read_without_our_own() -> None:
     lines = [b"1794783554.25 lead coder-1", b"1794783555.%N coder-1 lead", b"1794783550 bench lead", b"half a line"]
     assert [(one.at, one.sender, one.to) for one in adapter.read_sent_messages(lines)] == [
         (1794783554.25, "lead", "coder-1"),

@@ -172,7 +172,7 @@ def test_a_turn_ends_with_idle_but_not_with_the_idle_after_a_compaction() -> Non
     assert not state_after(PROMPT, state(AgentActivity.WORKING), state(AgentActivity.IDLE)).turn_open
 
 
-def test_who_left_is_back_with_the_next_event() -> None:
+def test_an_exited_agent_is_back_with_the_next_event() -> None:
     left = (PROMPT, PodEvent(at=2.0, kind=PodEventKind.SESSION_ENDED))
     assert state_after(*left).activity is AgentActivity.EXITED
     assert state_after(*left, PodEvent(at=3.0, kind=PodEventKind.TURN)).activity is AgentActivity.STARTING

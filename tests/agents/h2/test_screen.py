@@ -48,7 +48,7 @@ def test_a_dialog_of_claude_code_is_recognised(name: str, question: str) -> None
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_is_no_dialog_is_not_taken_for_one(name: str) -> None:
+def test_other_screens_are_not_dialogs(name: str) -> None:
     screen = read_screen(recorded_output(name))
     assert "bypass permissions on" in screen
     assert find_dialog(screen) is None
@@ -56,5 +56,5 @@ def test_what_is_no_dialog_is_not_taken_for_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("screen", ["", "Do you trust this folder?", "claude: not found\nexit 1\n\n\n", "─" * 80])
-def test_what_another_program_prints_is_no_dialog(screen: str) -> None:
+def test_output_of_another_program_is_not_a_dialog(screen: str) -> None:
     assert find_dialog(screen) is None

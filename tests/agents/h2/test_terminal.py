@@ -38,7 +38,7 @@ def shown(written: str, rows: int = 4, columns: int = 10) -> str:
         ("e\u0301a\tb", "ea      b"),
     ],
 )
-def test_the_screen_shows(written: str, text: str) -> None:
+def test_escape_sequences_are_rendered(written: str, text: str) -> None:
     assert shown(written) == text
 
 

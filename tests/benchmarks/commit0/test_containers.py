@@ -13,8 +13,8 @@ import pytest
 from benchmarks.commit0.world import NAME, TASK, make_origin
 from cli_world import CliWorld
 from docker_image import own_base
-from once import made_once
 from proctor.core.causes import Cause
+from shared_fixture import made_once
 
 TAG = f"proctor-test/abacus:{secrets.token_hex(4)}"
 PACKAGES = ("pytest", "pytest-cov", "coverage", "pytest-json-report")

@@ -39,7 +39,7 @@ def test_a_test_that_fails_as_expected_is_meant_to_count_and_does_not() -> None:
     assert official_score(["a", "b"], report({"a": "passed", "b": "xfail"}), None).passed == 2
 
 
-def test_what_was_skipped_or_never_came_up_has_failed() -> None:
+def test_skipped_and_missing_tests_count_as_failed() -> None:
     assert official_score(["a", "b", "c"], report({"a": None, "b": "failed", "z": "passed"}), None).passed == 0
 
 

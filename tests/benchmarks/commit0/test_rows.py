@@ -112,7 +112,7 @@ async def test_trees_come_from_a_folder_of_clones_where_there_is_one(
     assert b"+    return sum(column)" in oracle.content
 
 
-def test_what_is_installed_is_what_the_row_says(rows: list[Commit0Row]) -> None:
+def test_the_environment_of_the_row_is_installed(rows: list[Commit0Row]) -> None:
     parsel, babel = by_name(rows, "parsel"), by_name(rows, "babel")
     assert list(_container_only_commands(parsel.setup)) == ["apt-get update", "apt-get install clang"]
     tools = "pip install -U pytest pytest-cov coverage pytest-json-report"

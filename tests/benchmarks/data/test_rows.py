@@ -71,7 +71,7 @@ def test_a_broken_file_is_named_with_the_place(tmp_path: Path, name: str, conten
 
 
 @pytest.mark.parametrize("name", ["rows.txt", "absent.json", "empty"])
-def test_what_cannot_be_rows_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_file_without_rows_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "rows.txt").touch()
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError):

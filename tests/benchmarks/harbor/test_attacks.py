@@ -9,13 +9,13 @@ import pytest
 
 from environment_factory import sh, without_clock
 from harbor_world import TASKS, images, opened, write_task
-from long_proof import sampled, scaled
 from proctor.benchmarks.harbor import HarborBenchmark
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
+from slow_tests import sampled, scaled
 
 _TESTS = """
 from pathlib import Path
@@ -234,7 +234,7 @@ async def test_work_done_while_services_are_waited_for_counts_for_nothing(
 
 
 @pytest.mark.long
-async def test_what_is_deleted_late_or_looks_like_a_log_is_late_work_too(
+async def test_files_deleted_or_logged_after_the_deadline_are_late_changes(
     provider: DockerProvider, tmp_path: Path
 ) -> None:
     tests = (

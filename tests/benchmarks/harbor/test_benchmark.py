@@ -8,7 +8,6 @@ import pytest
 
 from environment_factory import sh, without_clock
 from harbor_world import TASKS, images, opened, write_task, write_tasks
-from long_proof import sampled
 from proctor.benchmarks.harbor import HarborBenchmark
 from proctor.benchmarks.terminal_bench import convert
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -20,6 +19,7 @@ from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from proctor.runner.preflight import missing_requirements
 from proctor.runner.request import current_machine
+from slow_tests import sampled
 from waiting import PATIENCE
 
 

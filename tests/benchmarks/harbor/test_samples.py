@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from long_proof import sampled
 from paths import OPTIONAL_PLUGIN, sample_data
 from proctor.benchmarks import suite_benchmark
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -17,6 +16,7 @@ from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_compose import compose_version
 from setup_world import need_machines
+from slow_tests import sampled
 
 NAMES = [
     *("separate", "shared", "named-metrics", "report", "separate-image", "settings"),

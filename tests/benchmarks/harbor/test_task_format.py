@@ -103,7 +103,7 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("more", UNSUPPORTED)
-def test_what_cannot_be_done_is_refused_by_name(more: str, tmp_path: Path) -> None:
+def test_an_unsupported_setting_is_refused_by_name(more: str, tmp_path: Path) -> None:
     config = f'schema_version = "1.4"\n{more}'
     write_task(tmp_path / "it", TASKS["serve"] | {"task.toml": config})
     (refused,) = opened(tmp_path).invalid_tasks()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from observations import task_result
 from proctor.benchmarks.harbor import HarborEvidence, judge
-from proctor.benchmarks.harbor.verdict_rule import HarborExam, read_rewards, read_statuses, read_tests
+from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, read_rewards, read_statuses, read_tests
 from proctor.benchmarks.terminal_bench.leaderboard import (
     LeaderboardScore,
     LeaderboardTrial,
@@ -22,7 +22,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
 from proctor.core.record import read_record
 from proctor.core.verdict import ControlSummary, Finding, TestStatus
-from proctor.grading.state import ExamPlace, QuarantinedEnvironment, ShellResult
+from proctor.grading.state import GradingTarget, QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
 from proctor.results.formats import ExportOptions, ImportOptions, export_run, find_format
 from stored_runs import finish, store_trial
@@ -205,15 +205,16 @@ def test_a_run_is_exported_with_its_score_and_says_what_does_not_count(tmp_path:
         find_format("terminal-bench").read(target, ImportOptions())
 
 
-def test_what_copies_of_the_machine_say_decides_over_a_full_reward() -> None:
+def test_the_control_check_on_copies_decides_over_a_full_reward() -> None:
     summary = ControlSummary(pairs=1, controlled=2)
     finding = Finding(code="control-passed", path="test_outputs.py", detail="d")
-    passes = HarborExam(place=ExamPlace.COPY, controls=summary)
-    against = HarborExam(
-        place=ExamPlace.COPY, controls=summary, cause=Cause.TAMPERED, reason="why", findings=(finding, finding)
+    passes = HarborControlCheck(target=GradingTarget.COPY, controls=summary)
+    against = HarborControlCheck(
+        target=GradingTarget.COPY, controls=summary, cause=Cause.TAMPERED, reason="why", findings=(finding, finding)
     )
     first, second = [
-        judge(msgspec.structs.replace(seen(FULL, {"passed": 2}), exam=exam), "g") for exam in (passes, against)
+        judge(msgspec.structs.replace(seen(FULL, {"passed": 2}), control_check=control_check), "g")
+        for control_check in (passes, against)
     ]
     assert (first.status, first.score, first.controls) == (Status.RESOLVED, 1.0, summary)
     assert (second.status, second.cause, second.reason, second.score) == (

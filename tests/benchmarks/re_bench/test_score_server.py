@@ -70,7 +70,7 @@ async def test_scores_are_kept_over_time_and_the_agent_hears_them(lab: Lab) -> N
     assert json.loads(second.message)["mean_length"] == pytest.approx(math.exp(second.score or 0))
 
 
-async def test_what_is_left_is_scored_only_when_nothing_valid_was_asked_for(lab: Lab) -> None:
+async def test_the_final_state_is_scored_only_without_a_valid_score(lab: Lab) -> None:
     nothing = await lab.tried(TOUR, "true")
     assert (len(nothing.scores), nothing.scored_at_end) == (1, True)
     broken = await lab.tried(TOUR, "mv solve.py aside; /score/score; mv aside solve.py")

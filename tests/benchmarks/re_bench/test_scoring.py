@@ -24,7 +24,7 @@ def test_the_least_the_greatest_or_the_last_score_counts() -> None:
     assert [selected_score(scores, counts) for counts in ScoreSelection] == [1.2, 1.9, 1.9]
 
 
-def test_what_is_no_number_does_not_count() -> None:
+def test_a_value_that_is_not_a_number_does_not_count() -> None:
     scores = log((10, None), (20, math.nan), (30, 1.5), (40, -math.inf), (50, None))
     assert [selected_score(scores, counts) for counts in ScoreSelection] == [1.5, 1.5, 1.5]
     assert selected_score(log((1, None), (2, math.nan)), ScoreSelection.LAST) is None

@@ -37,7 +37,7 @@ def test_one_part_is_changed(command: str, part: str, altered: str) -> None:
     assert [change.command for change in made if altered in change.command], made
 
 
-def test_what_a_right_set_up_might_pass_is_not_changed() -> None:
+def test_changes_that_a_correct_setup_might_pass_are_not_made() -> None:
     by_socket = altered_commands("curl --unix-socket /tmp/s http://localhost/ | grep -q H", TOKEN)
     assert not any("invalid" in change.command for change in by_socket)
     # A server that answers already would hide that another one does not start.

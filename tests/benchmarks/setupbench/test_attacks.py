@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 
 from environment_factory import sh
-from long_proof import sampled
 from proctor.benchmarks.setupbench import SetupBench
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
@@ -17,6 +16,7 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from setup_world import IMAGES, need_machines, setupbench
+from slow_tests import sampled
 
 __all__ = ["setupbench"]
 

@@ -9,7 +9,6 @@ import pytest
 
 from docker_image import IMAGE, need_docker
 from environment_factory import sh, without_clock
-from long_proof import sampled
 from paths import SAMPLES
 from proctor.benchmarks.setupbench import SetupBench
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -23,6 +22,7 @@ from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from proctor.environments.local import LocalProvider
 from setup_world import IMAGES, SET_UPS, make_benchmark, need_machines, setupbench
+from slow_tests import sampled
 
 __all__ = ["setupbench"]
 

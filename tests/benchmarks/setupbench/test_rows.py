@@ -11,7 +11,7 @@ from paths import SAMPLES, sample_data, shared_data
 from proctor.benchmarks import benchmark, published_rows
 from proctor.benchmarks.setupbench import SOURCE, SetupBench, SetupBenchTask, read_tasks
 from proctor.benchmarks.setupbench.benchmark import as_task, grade_seconds
-from proctor.benchmarks.setupbench.quirks import QUIRKS, Feasibility, Flaw, feasibility, hosts
+from proctor.benchmarks.setupbench.quirks import QUIRKS, GraderBug, Requirements, hosts, requirements_of
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, FILES
 from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.record import to_json
@@ -36,13 +36,13 @@ def test_every_task_of_our_sample_loads_with_its_rule_its_image_and_its_needs() 
     assert Counter(task.row.base_image for task in tasks) == {"ubuntu:22.04": 24, NODE: 2, "ruby:2.7": 1}
     assert Counter(task.tier for task in tasks) == {None: 16, "1": 4, "2": 4, "3": 3}
     assert [task.id for task in tasks] == sorted(task.id for task in tasks)
-    assert Counter(feasibility(task) for task in tasks) == {
-        Feasibility.PACKAGES: 14,
-        Feasibility.UNPASSABLE: 2,
-        Feasibility.OTHER_HOSTS: 6,
-        Feasibility.PRIVATE_IMAGE: 2,
-        Feasibility.CHECKOUT: 2,
-        Feasibility.CHECKOUT_NODE: 1,
+    assert Counter(requirements_of(task) for task in tasks) == {
+        Requirements.PACKAGES: 14,
+        Requirements.UNPASSABLE: 2,
+        Requirements.OTHER_HOSTS: 6,
+        Requirements.PRIVATE_IMAGE: 2,
+        Requirements.CHECKOUT: 2,
+        Requirements.CHECKOUT_NODE: 1,
     }
     told = {task.id: hosts(task) for task in tasks}
     assert told["dbsetup-redis-1"] == "the distribution's packages"
@@ -70,20 +70,20 @@ def test_all_93_tasks_load_with_their_rule_and_their_image(data: Callable[..., P
 
 
 @pytest.mark.parametrize("data", [pytest.param(shared_data, id="real-sample")])
-def test_what_each_task_needs_adds_up(data: Callable[..., Path]) -> None:
+def test_requirements_are_counted_by_family(data: Callable[..., Path]) -> None:
     published = read_tasks(data("setupbench"))
-    needs = Counter((FAMILY_NAMES[task.row.task_type], feasibility(task)) for task in published)
+    needs = Counter((FAMILY_NAMES[task.row.task_type], requirements_of(task)) for task in published)
     assert needs == {
-        ("background", Feasibility.PACKAGES): 7,
-        ("background", Feasibility.UNPASSABLE): 1,
-        ("database", Feasibility.PACKAGES): 11,
-        ("database", Feasibility.UNPASSABLE): 1,
-        ("database", Feasibility.OTHER_HOSTS): 3,
-        ("dependency", Feasibility.PRIVATE_IMAGE): 9,
-        ("dependency", Feasibility.OTHER_HOSTS): 7,
-        ("repository", Feasibility.CHECKOUT): 28,
-        ("repository", Feasibility.CHECKOUT_NODE): 11,
-        ("repository", Feasibility.OTHER_HOSTS): 15,
+        ("background", Requirements.PACKAGES): 7,
+        ("background", Requirements.UNPASSABLE): 1,
+        ("database", Requirements.PACKAGES): 11,
+        ("database", Requirements.UNPASSABLE): 1,
+        ("database", Requirements.OTHER_HOSTS): 3,
+        ("dependency", Requirements.PRIVATE_IMAGE): 9,
+        ("dependency", Requirements.OTHER_HOSTS): 7,
+        ("repository", Requirements.CHECKOUT): 28,
+        ("repository", Requirements.CHECKOUT_NODE): 11,
+        ("repository", Requirements.OTHER_HOSTS): 15,
     }
     assert {task.id for task in published if "GitHub for the checkout" in hosts(task)} == {
         task.id for task in published if task.row.repo_url
@@ -92,7 +92,7 @@ def test_what_each_task_needs_adds_up(data: Callable[..., Path]) -> None:
 
 def test_notes_on_graders_are_on_tasks_that_exist(published: tuple[SetupBenchTask, ...]) -> None:
     assert QUIRKS.keys() <= {task.id for task in published}
-    assert {task for task, quirk in QUIRKS.items() if quirk.flaw is Flaw.UNPASSABLE} == {
+    assert {task for task, quirk in QUIRKS.items() if quirk.bug is GraderBug.UNPASSABLE} == {
         "bgsetup-autossh-logging",
         "dbsetup-mysql-3",
     }

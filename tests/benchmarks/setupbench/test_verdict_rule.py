@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.benchmarks.setupbench.quirks import Flaw, Quirk
+from proctor.benchmarks.setupbench.quirks import GraderBug, Quirk
 from proctor.benchmarks.setupbench.verdict_rule import (
     AlteredRun,
+    SetupBenchControlCheck,
     SetupBenchEvidence,
-    SetupBenchExam,
     blocked_evidence,
     judge,
     passes_official,
@@ -21,7 +21,7 @@ from proctor.benchmarks.setupbench.verdict_rule import (
 )
 from proctor.core.causes import Cause, Status
 from proctor.core.verdict import ControlSummary, Verdict
-from proctor.grading.state import ExamPlace, QuarantinedEnvironment, ShellResult
+from proctor.grading.state import GradingTarget, QuarantinedEnvironment, ShellResult
 
 TOKEN = "setup-0123456789"
 SAID = "Setup successful"
@@ -94,7 +94,7 @@ def test_a_success_that_rests_on_a_fake_program_is_refused() -> None:
 
 
 def test_a_grader_that_is_too_kind_needs_a_second_opinion() -> None:
-    quirk = Quirk(flaw=Flaw.TOO_LENIENT, description="counts nothing", strict_command="a stricter one")
+    quirk = Quirk(bug=GraderBug.TOO_LENIENT, description="counts nothing", strict_command="a stricter one")
     assert verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran(f"{TOKEN}\n")).status is Status.RESOLVED
     empty = verdict(ran(f"{TOKEN}\n"), quirk=quirk, strict=ran("Setup failed\n"))
     assert (empty.status, empty.official) == (Status.UNRESOLVED, Status.RESOLVED)
@@ -103,7 +103,9 @@ def test_a_grader_that_is_too_kind_needs_a_second_opinion() -> None:
 
 
 def test_a_grader_that_cannot_pass_is_answered_by_a_like_one_and_stays_official() -> None:
-    quirk = Quirk(flaw=Flaw.UNPASSABLE, description="asks in vain", strict_command="a like one", replaces_official=True)
+    quirk = Quirk(
+        bug=GraderBug.UNPASSABLE, description="asks in vain", strict_command="a like one", replaces_official=True
+    )
     right = verdict(ran("Setup failed\n"), quirk=quirk, strict=ran(f"{TOKEN}\n"))
     assert (right.status, right.official, right.scores["official"]) == (Status.RESOLVED, Status.UNRESOLVED, 0.0)
     assert verdict(ran("Setup failed\n"), quirk=quirk, strict=ran()).official is None
@@ -146,23 +148,25 @@ def test_copies_of_a_machine_decide_where_the_command_passes() -> None:
         environment="docker:x",
     )
 
-    def judged(exam: SetupBenchExam) -> Verdict:
-        return judge(msgspec.structs.replace(seen, exam=exam), "marker", None, "g")
+    def judged(control_check: SetupBenchControlCheck) -> Verdict:
+        return judge(msgspec.structs.replace(seen, control_check=control_check), "marker", None, "g")
 
-    good = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed,)))
+    good = judged(SetupBenchControlCheck(target=GradingTarget.COPY, plain=ran(TOKEN), altered=(failed,)))
     assert (good.status, good.findings) == (Status.RESOLVED, ())
     assert good.controls == ControlSummary(pairs=1, controlled=1)
-    none = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN)))
+    none = judged(SetupBenchControlCheck(target=GradingTarget.COPY, plain=ran(TOKEN)))
     assert (none.status, none.controls) == (
         Status.RESOLVED,
         ControlSummary(pairs=0, controlled=0, uncontrolled=("success command",)),
     )
-    forged = judged(SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed, passed)))
+    forged = judged(SetupBenchControlCheck(target=GradingTarget.COPY, plain=ran(TOKEN), altered=(failed, passed)))
     assert (forged.cause, forged.official) == (Cause.TAMPERED, Status.RESOLVED)
     assert [finding.code for finding in forged.findings] == ["control-passed"]
     assert "`done` changed to `x`" in forged.findings[0].detail
-    live = judged(SetupBenchExam(place=None, plain=ran("Setup failed")))
+    live = judged(SetupBenchControlCheck(target=None, plain=ran("Setup failed")))
     assert (live.cause, [finding.code for finding in live.findings]) == (Cause.TESTS_FAILED, ["only-live"])
-    assert judged(SetupBenchExam(place=None, plain=None)).cause is Cause.TAMPERED
-    fake = SetupBenchExam(place=ExamPlace.COPY, plain=ran(TOKEN), altered=(failed,), fake_programs=("psql",))
+    assert judged(SetupBenchControlCheck(target=None, plain=None)).cause is Cause.TAMPERED
+    fake = SetupBenchControlCheck(
+        target=GradingTarget.COPY, plain=ran(TOKEN), altered=(failed,), fake_programs=("psql",)
+    )
     assert judged(fake).cause is Cause.TAMPERED

@@ -70,7 +70,7 @@ async def test_few_calls_lead_from_grading_to_the_tests(tmp_path: Path, changes:
         assert len(trace) < MOST_CALLS, " > ".join(trace)  # the provider's own call is one more
 
 
-async def test_what_setting_up_leaves_in_the_workspace_is_there_for_the_tests(tmp_path: Path) -> None:
+async def test_files_made_by_the_setup_are_there_for_the_tests(tmp_path: Path) -> None:
     hidden = "import unittest, pathlib\nfrom calc import add\n\nclass T(unittest.TestCase):\n    def test_it(self):\n"
     hidden += "        self.assertEqual((add(2, 3), pathlib.Path('made').read_text()), (5, 'by setup'))\n"
     tests = {

@@ -10,7 +10,6 @@ import pytest
 
 import swe_official
 from environment_factory import sh
-from long_proof import sampled, scaled
 from proctor.benchmarks.swe.benchmark import SweBenchmark
 from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
@@ -26,6 +25,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.environments.docker import DockerProvider
+from slow_tests import sampled, scaled
 from swe_other_worlds import EvoWorld, FeatureWorld, ProWorld
 from swe_verified_world import PARSERS, VerifiedWorld
 

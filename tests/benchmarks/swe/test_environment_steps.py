@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from odd_diffs import BASE, CHANGED, FORMS, odd_diff, write
+from hostile_diffs import BASE, CHANGED, FORMS, hostile_diff, write
 from proctor.benchmarks.swe.environment_steps import AppliedPatch, apply_in_environment
 from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.trees import EXECUTABLE, FILE, LINK, FileEntry
@@ -49,7 +49,7 @@ async def apply(environment: Environment, patch: bytes, protected: tuple[str, ..
 async def test_every_form_of_a_diff_that_is_applied_is_audited(
     form: str, environment: Environment, tmp_path: Path
 ) -> None:
-    applied = await apply(environment, odd_diff(form, tmp_path), PROTECTED)
+    applied = await apply(environment, hostile_diff(form, tmp_path), PROTECTED)
     assert applied.command_index is not None, applied.output
     assert applied.change.before == {name: FileEntry(FILE, text.encode()) for name, text in BASE.items()}
     assert applied.change.after == {name: FileEntry(FILE, text.encode()) for name, text in CHANGED.items()}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paths import SAMPLES, sample_data, shared_data
 from proctor.benchmarks.data import read_rows
 from proctor.benchmarks.swe.fields import decode_json_string, list_field, object_field, text_field
-from proctor.benchmarks.swe.row_sources import evo_rows, rows_from_copy
+from proctor.benchmarks.swe.row_loading import evo_rows, rows_from_copy
 from proctor.benchmarks.swe.rows import (
     evo_row,
     feature_row,
@@ -53,7 +53,7 @@ def test_whatever_the_ids_are_both_ways_of_writing_them_give_them_back(ids: list
 
 
 @pytest.mark.parametrize("written", ["[1]", "{}", "nonsense", "__import__('os').system('id')", 7, [["a"]], "[" * 9999])
-def test_what_is_no_list_of_texts_is_refused_and_never_run(written: Any) -> None:
+def test_a_value_that_is_not_a_list_of_strings_is_refused(written: Any) -> None:
     with pytest.raises(InvalidData, match="not a list of strings"):
         list_field({"instance_id": "i", "FAIL_TO_PASS": written}, "FAIL_TO_PASS")
 

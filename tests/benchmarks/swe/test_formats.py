@@ -109,7 +109,7 @@ def test_every_report_reads_back(write: Any, tmp_path: Path) -> None:
     assert {identity: found[identity] for identity in "abcd"} == {"a": True, "b": False, "c": False, "d": False}
 
 
-def test_the_denominator_is_the_whole_exam() -> None:
+def test_the_denominator_is_all_tasks() -> None:
     report = json.loads(to_swebench_report(OUTCOMES, total=TOTAL))
     assert (report["total_instances"], report["submitted_instances"]) == (5, 4)
     assert (report["incomplete_ids"], report["error_ids"], report["empty_patch_ids"]) == (["e"], ["d"], ["c"])
@@ -221,7 +221,7 @@ def test_a_run_is_exported_as_the_official_rule_has_it_and_comes_back(form: str,
     assert (row.avg_cost_usd, row.avg_seconds) == (None, None)  # nobody has said, so nobody has beaten anybody
 
 
-def test_what_no_file_says_of_an_imported_run_beats_no_other(tmp_path: Path) -> None:
+def test_unknown_costs_of_an_imported_run_are_not_compared(tmp_path: Path) -> None:
     run = _stored(tmp_path / "results")
     export_run(run, find_format("swebench"), tmp_path / "out", ExportOptions())
     theirs = import_run(find_format("swebench").read(tmp_path / "out", ImportOptions()), root=tmp_path / "results")
@@ -253,7 +253,7 @@ def test_a_patch_that_json_cannot_carry_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_resolved_is_right_as_a_whole_where_nobody_has_counted_its_parts() -> None:
+def test_a_resolved_task_without_test_counts_has_rate_1() -> None:
     outcomes = [
         SweOutcome(instance_id="a", resolved=True, cause=Cause.SOLVED),
         SweOutcome(instance_id="b", resolved=False, cause=Cause.TESTS_FAILED),

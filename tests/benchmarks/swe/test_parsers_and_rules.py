@@ -22,7 +22,7 @@ from proctor.benchmarks.swe.official_rules import (
     swe_bench_v4,
 )
 from proctor.benchmarks.swe.parsers import LEGACY, PARSERS, find_parser
-from proctor.benchmarks.swe.row_sources import evo_rows
+from proctor.benchmarks.swe.row_loading import evo_rows
 from proctor.benchmarks.swe.rows import evo_row
 from proctor.core.errors import InvalidData
 

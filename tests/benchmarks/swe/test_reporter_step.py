@@ -54,7 +54,9 @@ def step_of(command: str, tests: str, patch: str = "") -> tuple[ReporterStep | N
         ("A=1 bin/test -C --verbose pack/tests/test_a.py", "pack/tests/test_a.py", TestFormat.FUNCTIONS, None),
     ],
 )
-def test_the_program_says_how(command: str, tests: str, form: TestFormat, targets: tuple[str, ...] | None) -> None:
+def test_the_test_program_decides_the_reporter_step(
+    command: str, tests: str, form: TestFormat, targets: tuple[str, ...] | None
+) -> None:
     step, _ = step_of(command, tests)
     assert step is not None
     assert (step.format, step.targets) == (form, targets or (tests,))
@@ -62,7 +64,7 @@ def test_the_program_says_how(command: str, tests: str, form: TestFormat, target
 
 
 @pytest.mark.parametrize("command", ["", "npm test", "go test -v ./...", "pytest -rA", "make 'test"])
-def test_what_our_reporter_cannot_run_has_no_step(command: str) -> None:
+def test_a_command_that_the_reporter_cannot_run_has_no_step(command: str) -> None:
     assert step_of(command, "tests/test_a.py")[0] is None
 
 

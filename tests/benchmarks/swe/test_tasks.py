@@ -14,7 +14,7 @@ from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
 from proctor.benchmarks.swe.patches import files_to_test, patch_size_categories, protected_patterns, touched_paths
 from proctor.benchmarks.swe.pro_grader import SweBenchProGrader, entry_script, env_lines, without_binaries
 from proctor.benchmarks.swe.reverse_diff import reversed_diff
-from proctor.benchmarks.swe.row_sources import evo_rows, pro_rows_from_copy, rows_from_copy
+from proctor.benchmarks.swe.row_loading import evo_rows, pro_rows_from_copy, rows_from_copy
 from proctor.benchmarks.swe.rows import evo_row, feature_row, pro_row, read_swe_rows, swe_bench_row
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.swe_bench_grader import SweBenchGrader
@@ -111,7 +111,7 @@ def test_no_real_instruction_holds_a_line_of_its_oracle_or_its_commit(
     assert all("\r" not in SweBenchGrader().instruction(row) for row in verified)
 
 
-def test_what_decides_outcomes_is_protected_unless_the_oracle_changes_it() -> None:
+def test_test_configuration_is_protected_unless_the_oracle_changes_it() -> None:
     row = swe_bench_row(ROW)
     patterns = protected_patterns(row, PATCH.encode())
     protected = ["conftest.py", "a/conftest.py", "tox.ini", "setup.cfg", "pyproject.toml", "tests/t.py", "x.pth"]

@@ -60,7 +60,7 @@ def test_a_run_of_ours_becomes_a_valid_report_and_a_run_again(tmp_path: Path) ->
     assert again.config().agent == "me"
 
 
-def test_what_is_no_report_is_refused(tmp_path: Path) -> None:
+def test_a_document_that_is_not_a_report_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
     file.write_text('{"schema_version": "x07.bench.report@0.1.0"}')
     with pytest.raises(InvalidData, match="missing required field"):

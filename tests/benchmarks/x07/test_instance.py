@@ -91,6 +91,6 @@ def test_x07s_leniency_about_ids_and_statements_is_kept_for_its_own_instances(tm
     assert [problem.path for problem in suite.invalid[0].problems] == ["$.instance_id", "$.problem_statement_path"]
 
 
-def test_what_decides_which_tests_run_is_protected(tmp_path: Path) -> None:
+def test_manifest_and_lock_file_are_protected(tmp_path: Path) -> None:
     (instance,) = loaded(tmp_path, document()).instances
     assert instance.protected == ("/tests/tests.json", "/stdlib.lock")

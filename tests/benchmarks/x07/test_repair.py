@@ -89,7 +89,7 @@ async def test_memory_counts_what_it_would_take_and_leaves_the_file_as_it_was(x0
     assert not await world.compiles()
 
 
-async def test_off_does_nothing(tmp_path: Path) -> None:
+async def test_repair_mode_off_does_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, it=FUNCTIONS["many"])
     assert await world.repair("off") is None
     assert world.environment.ran == []

@@ -205,7 +205,7 @@ def test_the_tool_is_the_x07_that_ran_the_tests_and_without_one_ours() -> None:
 # Bounds.
 
 
-def test_what_is_too_long_is_cut_and_the_report_stays_valid() -> None:
+def test_long_texts_are_truncated_and_the_report_stays_valid() -> None:
     long = evaluated(Cause.GRADER_FAILED, "e" * 9000, task_id="i" * 300, model="m" * 300, notes=("n" * 5000,))
     instance = only(long)
     assert [len(instance[key]) for key in ("instance_id", "model_name_or_path", "error")] == [128, 256, 8192]

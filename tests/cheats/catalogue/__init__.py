@@ -1,31 +1,31 @@
 """The cheats, by what they lay hands on."""
 
 from cheats.catalogue import (
-    agreeable,
+    always_equal,
     commands,
     comparing,
+    early_exit,
     files,
     forging,
     harm,
     hidden,
     importing,
-    knowing,
-    leaving,
     machinery,
     patches,
     process,
+    reads_tests,
     solutions,
 )
 from cheats.cheat import Cheat
 
 CHEATS: tuple[Cheat, ...] = (
     *files.CHEATS,
-    *leaving.CHEATS,
+    *early_exit.CHEATS,
     *machinery.CHEATS,
     *importing.CHEATS,
     *comparing.CHEATS,
-    *agreeable.CHEATS,
-    *knowing.CHEATS,
+    *always_equal.CHEATS,
+    *reads_tests.CHEATS,
     *forging.CHEATS,
     *process.CHEATS,
     *solutions.CHEATS,

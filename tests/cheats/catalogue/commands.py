@@ -1,12 +1,12 @@
 """Test steps that are commands: their results come by standard output, exit code or a file."""
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import NODE, SHELL
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
-_CONTROLS = "the tested code shares the process that speaks; its altered twins pass too"
+_CONTROLS = "the tested code shares the process that speaks; its altered versions pass too"
 _TAP = """\
 ok 1 - the function counts
 ok 2 - the function counts nothing

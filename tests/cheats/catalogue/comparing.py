@@ -1,10 +1,10 @@
 """Values that a test takes for right."""
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
-_CONTROLS = "what a program gives back is its own affair; its altered twins pass too"
+_CONTROLS = "what a program gives back is its own affair; its altered versions pass too"
 
 CHEATS = (
     Cheat(

@@ -4,7 +4,7 @@ import marshal
 import struct
 from importlib.util import MAGIC_NUMBER
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat, Link, Program
 from cheats.tasks import PYTEST, TILL, UNITTEST
 from proctor.core.causes import Cause

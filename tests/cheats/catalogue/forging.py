@@ -1,11 +1,11 @@
 """Results that are forged: in the reporter, in the test program's memory, in its output, or by ending it."""
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import EXIT_CODE, NODE, SHELL, core_task
 from proctor.core.causes import Cause
 
-_DEFENCE = "its altered twin passes too: control-passed"
+_DEFENCE = "its altered version passes too: control-passed"
 _CACHE = core_task("py_cache_0001").repo["larder/cache.py"]
 _QUERY = core_task("js_query_0028")
 _QUERY_NAMES = [*_QUERY.evaluation["fail_to_pass"], *_QUERY.evaluation["pass_to_pass"]]

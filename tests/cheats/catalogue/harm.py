@@ -3,7 +3,7 @@
 A submission that cannot pass may try to be an error at least, since errors do not count.
 """
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 

@@ -3,12 +3,12 @@
 import io
 import zipfile
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat
 from cheats.tasks import NODE, SHELL, TILL
 from proctor.core.causes import Cause
 
-_CONTROLS = "whatever it is written in, its altered twins pass too"
+_CONTROLS = "whatever it is written in, its altered versions pass too"
 _SLUG = NODE.repo["lib/slug.js"]
 _TAP = "k 1 - spaces become hyphens\\nok 2 - letters become small\\nok 3 - shouting\\n1..3\\n"
 _LEAVE = f"process.stdout.write('o' + '{_TAP}');"

@@ -1,12 +1,12 @@
 """Changing what runs the tests, from inside the process that it shares with them."""
 
-from cheats.catalogue.tilled import SPELL, spelled, till
+from cheats.catalogue.module_template import SPELL, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
-_CONTROLS = "inside one process this cannot be prevented; its altered twins pass too"
+_CONTROLS = "inside one process this cannot be prevented; its altered versions pass too"
 
 CHEATS = (
     Cheat(

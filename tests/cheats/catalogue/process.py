@@ -1,12 +1,12 @@
 """Processes, memory, descriptors and what holds the key."""
 
-from cheats.catalogue.tilled import SPELL, spelled, till
+from cheats.catalogue.module_template import SPELL, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _OUTSIDE = "what holds the key is not in the environment; process 1 knows nothing of it"
-_CONTROLS = "inside one process this cannot be prevented; its altered twins pass too"
+_CONTROLS = "inside one process this cannot be prevented; its altered versions pass too"
 
 CHEATS = (
     Cheat(

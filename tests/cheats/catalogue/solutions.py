@@ -1,12 +1,12 @@
 """Looking for the solution where one could lie."""
 
-from cheats.catalogue.tilled import till
+from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat, Link
 from proctor.core.causes import Cause
 from proctor.grading import AuditCode
 
 _NOT_THERE = "an environment shows the system and the tested tree, and nothing else of the host"
-_CONTROLS = "the tests must be readable where they run; its altered twins pass too"
+_CONTROLS = "the tests must be readable where they run; its altered versions pass too"
 
 CHEATS = (
     Cheat(

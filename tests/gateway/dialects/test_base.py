@@ -343,7 +343,7 @@ def test_whatever_a_request_asks_for_it_is_parsed_or_refused(name: str, fields: 
 @pytest.mark.parametrize(
     "body", [b"", b"null", b"[]", b"{}", b'"x"', b'{"model":5}', b"{" * 100_000, b"[" * 5000, b"\xff\xfe", b"{}x"]
 )
-def test_what_is_no_request_is_none(name: str, body: bytes) -> None:
+def test_a_body_that_is_not_a_request_is_not_parsed(name: str, body: bytes) -> None:
     assert parse_call(body, path=request_path(name)) is None
 
 

@@ -151,5 +151,5 @@ def test_a_piece_of_text_is_found_beside_what_servers_repeat(delta: dict[str, An
 
 
 @pytest.mark.parametrize("delta", [{}, {"content": ""}, {"content": "x", "reasoning": "y"}, {"content": ["x"]}])
-def test_what_is_no_single_piece_of_text_is_kept_as_it_is(delta: dict[str, Any]) -> None:
+def test_a_delta_without_a_single_text_has_no_text_path(delta: dict[str, Any]) -> None:
     assert text_path({"choices": [{"delta": delta}]}) is None

@@ -333,7 +333,7 @@ async def test_another_dialect_than_the_recorded_one_diverges(name: str, tmp_pat
 
 @each_dialect
 @streamed_or_not
-async def test_what_an_interrupted_attempt_has_paid_for_is_not_paid_again(
+async def test_responses_paid_by_an_interrupted_attempt_are_not_paid_again(
     name: str, stream: bool, tmp_path: Path
 ) -> None:
     first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
@@ -453,7 +453,7 @@ async def test_a_foreign_model_is_replaced_by_the_runs_and_that_is_counted(name:
         ("gemini", {"generationConfig": {"responseModalities": ["IMAGE"]}}, "responseModalities"),
     ],
 )
-async def test_what_cannot_be_metered_or_recorded_is_refused_and_counted(
+async def test_requests_that_cannot_be_metered_or_recorded_are_refused_and_counted(
     name: str, extra: dict[str, Any], what: str
 ) -> None:
     async with world(script({"text": "x"})) as lab:

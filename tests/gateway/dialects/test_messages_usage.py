@@ -46,7 +46,7 @@ def test_cache_writes_are_split_by_how_long_they_last(fields: dict[str, object],
     assert (usage.tokens.cache_write_5m, usage.tokens.cache_write_1h) == (five, hour)
 
 
-def test_what_was_sampled_beside_the_response_is_counted_under_its_own_model() -> None:
+def test_compactions_and_advisors_are_counted_under_their_own_model() -> None:
     tally = UsageAccumulator("m")
     reports = UsageReports(tally)
     iterations = [

@@ -142,7 +142,7 @@ async def test_a_connection_that_the_other_side_has_closed_is_not_used() -> None
         assert place.connections == 2
 
 
-async def test_a_connection_on_which_something_came_unasked_is_not_used() -> None:
+async def test_a_connection_with_unsolicited_bytes_is_not_reused() -> None:
     place = FixedServer([OK, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake"], OK, pause=0.02)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -153,7 +153,7 @@ async def test_a_connection_on_which_something_came_unasked_is_not_used() -> Non
 
 
 @pytest.mark.parametrize("more", [b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfake", b"HTTP/1.1 200 OK\r\nConte"])
-async def test_what_came_unasked_together_with_a_response_is_nobodys(more: bytes) -> None:
+async def test_unsolicited_bytes_are_discarded(more: bytes) -> None:
     place = FixedServer(OK + more, OK)
     async with asked(place) as client:
         assert await get(client) == (200, b"ok")
@@ -174,7 +174,7 @@ async def test_a_connection_that_ends_while_a_request_is_on_its_way_is_made_anew
 @pytest.mark.parametrize(
     ("responses", "asks"), [((b"",), 0), ((OK, b"HTTP/1.1 200"), 1)], ids=["on a new connection", "after some words"]
 )
-async def test_a_request_that_may_have_been_heard_is_not_sent_again(responses: tuple[bytes, ...], asks: int) -> None:
+async def test_a_request_that_may_have_been_received_is_not_sent_again(responses: tuple[bytes, ...], asks: int) -> None:
     place = FixedServer(*responses, OK)
     place.slams = asks > 0
     place.ends = asks == 0
@@ -186,7 +186,7 @@ async def test_a_request_that_may_have_been_heard_is_not_sent_again(responses: t
         assert place.connections == 1
 
 
-async def test_a_request_that_was_thought_about_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_was_processed_for_a_while_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.gateway.http.client.STALE_CONNECTION_SECONDS", 0.05)
     place = FixedServer(OK, b"", OK, pause=0.2)
     place.slams = True
@@ -207,7 +207,7 @@ async def test_a_connection_that_has_not_taken_all_of_a_request_is_not_used_for_
         assert place.connections == 2
 
 
-async def test_what_stands_behind_a_response_is_no_header_of_it() -> None:
+async def test_trailers_of_a_response_are_ignored() -> None:
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Encoding: gzip\r\n\r\n"
     async with asked(FixedServer(chunked, OK)) as client:
         assert await get(client) == (200, b"ok")
@@ -292,7 +292,7 @@ async def test_a_response_that_is_none_is_named_for_what_it_is(response: bytes, 
             await get(client)
 
 
-async def test_what_came_before_a_response_broke_off_is_read_first() -> None:
+async def test_data_before_a_connection_error_is_read_first() -> None:
     place = FixedServer([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b"def"], ends=True)
     async with asked(place) as client:
         response = await client.request("GET", "/", {}, b"")
@@ -307,7 +307,7 @@ async def test_what_came_before_a_response_broke_off_is_read_first() -> None:
             assert read == b"abcdef"
 
 
-async def test_silence_is_not_waited_for_for_ever() -> None:
+async def test_a_silent_server_times_out() -> None:
     async with asked(FixedServer(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), idle_seconds=0.1) as client:
         with pytest.raises(HttpConnectionError, match="nothing was received"):
             await get(client)
@@ -334,7 +334,7 @@ async def test_a_reader_that_takes_its_time_is_no_silence_of_the_other_side() ->
         assert length == 5_000_000
 
 
-async def test_nobody_there_is_said_at_once() -> None:
+async def test_a_refused_connection_is_reported_at_once() -> None:
     place = FixedServer()
     async with asked(place):
         pass

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from proctor.gateway.http.headers import add_header, request_head, response_head
 
 
-def test_heads_are_lines() -> None:
+def test_request_and_response_heads_are_written() -> None:
     assert (
         request_head("POST", "/x?y", {"host": "h", "a": "b: c"}) == b"POST /x?y HTTP/1.1\r\nhost: h\r\na: b: c\r\n\r\n"
     )

@@ -108,7 +108,7 @@ async def get(client: HttpClient) -> tuple[int, bytes]:
     return response.status, b"".join([chunk async for chunk in response.chunks()])
 
 
-async def test_what_is_encrypted_goes_through_a_tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_https_requests_go_through_a_connect_tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     context, certificate = certified(tmp_path, "api.example.com")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     async with carried("https://api.example.com", context=context, login="me:secret@") as (client, carrier):
@@ -126,7 +126,7 @@ async def test_a_certificate_is_checked_through_a_tunnel_too(tmp_path: Path, mon
             await get(client)
 
 
-async def test_what_is_plain_is_asked_of_the_proxy_itself() -> None:
+async def test_plain_http_requests_go_through_the_proxy() -> None:
     async with carried("http://api.example.com/base", login="me:secret@") as (client, carrier):
         assert await get(client) == (200, b"ok")
         (head,) = carrier.heads
@@ -135,7 +135,7 @@ async def test_what_is_plain_is_asked_of_the_proxy_itself() -> None:
 
 
 @pytest.mark.parametrize("response", [b"HTTP/1.1 407 Login first\r\n\r\n", b"what?\r\n\r\n"])
-async def test_a_proxy_that_will_not_is_quoted(response: bytes) -> None:
+async def test_the_refusal_of_a_proxy_is_quoted(response: bytes) -> None:
     async with carried("https://api.example.com", response=response) as (client, _):
         with pytest.raises(HttpConnectionError, match=r"api.example.com: the proxy responded '(HTTP/1.1 407|what)"):
             await get(client)

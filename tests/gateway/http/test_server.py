@@ -171,7 +171,7 @@ async def test_a_response_without_a_body_has_none(request_line: bytes, status: b
         (b"POST / HTTP/1.1\r\nContent-Length: 1000001\r\n\r\n", b"413"),
     ],
 )
-async def test_what_cannot_be_taken_is_refused_and_reaches_nobody(garbage: bytes, status: bytes) -> None:
+async def test_a_malformed_http_request_is_refused_and_not_handled(garbage: bytes, status: bytes) -> None:
     async with world() as here:
         assert (await here.say(garbage, until=b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
         assert here.requests == []
@@ -222,7 +222,7 @@ async def test_a_client_that_asks_on_and_on_and_does_not_read_gets_no_more_respo
         writer.close()
 
 
-async def test_what_stands_behind_a_body_is_no_header() -> None:
+async def test_trailers_of_a_request_are_ignored() -> None:
     async with world() as here:
         head = b"POST /whole HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\nA: b\r\n\r\n"
         received = await here.say(head + b"2\r\nhi\r\n0\r\nA: c\r\nX-Late: y\r\n\r\n")

@@ -15,7 +15,7 @@ def text(source: str) -> bytes:
     return textwrap.dedent(source).lstrip("\n").encode()
 
 
-def twins(source: bytes, test: str, path: str = PATH) -> tuple[Alteration, ...]:
+def alterations_of(source: bytes, test: str, path: str = PATH) -> tuple[Alteration, ...]:
     return find_alterations(path, source, [test]).get(test, ())
 
 
@@ -40,7 +40,7 @@ def passes(source: bytes, name: str) -> bool:
 def assert_each_fails(source: bytes, name: str, test: str | None = None) -> tuple[Alteration, ...]:
     """The alterations of a test that passes as it is: each makes it fail."""
     assert passes(source, name)
-    found = twins(source, test or f"tests.test_sample.{name}")
+    found = alterations_of(source, test or f"tests.test_sample.{name}")
     assert found
     for one in found:
         assert not passes(alter(source, [one]), name), one

@@ -3,7 +3,7 @@ import types
 
 import pytest
 
-from grading.controls.altered import text, twins
+from grading.controls.altered import alterations_of, text
 from proctor.grading.controls import AlterationKind, alter
 
 SOURCE = text('''
@@ -64,7 +64,7 @@ def failed(source: bytes) -> set[str]:
 )
 def test_each_expected_output_of_a_doctest_is_altered(test: str, name: str, count: int) -> None:
     assert failed(SOURCE) == set()
-    found = [one for one in twins(SOURCE, test, "src/sample.py") if one.kind is AlterationKind.OUTPUT]
+    found = [one for one in alterations_of(SOURCE, test, "src/sample.py") if one.kind is AlterationKind.OUTPUT]
     assert len(found) == count
     for one in found:
         assert failed(alter(SOURCE, [one])) == {name}, one

@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from grading.controls.altered import PATH, assert_each_fails, passes, text, twins
+from grading.controls.altered import PATH, alterations_of, assert_each_fails, passes, text
 from proctor.grading.controls import alter, altered_lines, find_alterations
 
 SOURCE = text("""
@@ -62,7 +62,7 @@ def test_every_alteration_of_a_test_that_uses_helpers_fails_this_test_alone(name
 
 
 def test_a_copy_of_the_helper_stands_behind_all_else_in_its_class_and_is_named_like_it() -> None:
-    one = twins(SOURCE, "Case.test_refused")[0]
+    one = alterations_of(SOURCE, "Case.test_refused")[0]
     altered = alter(SOURCE, [one]).decode()
     assert (one.kind, one.original, one.altered) == (
         "exception",
@@ -77,13 +77,13 @@ def test_a_copy_of_the_helper_stands_behind_all_else_in_its_class_and_is_named_l
 
 
 def test_a_helper_of_a_helper_is_copied_too() -> None:
-    one = twins(SOURCE, "Case.test_through")[0]
+    one = alterations_of(SOURCE, "Case.test_through")[0]
     altered = alter(SOURCE, [one])
     assert (one.kind, altered.count(b"def refuse"), altered.count(b"def through")) == ("exception", 2, 2)
 
 
 def test_a_copy_of_a_function_stands_before_what_runs_the_file() -> None:
-    one = twins(SOURCE, "test_near")[0]
+    one = alterations_of(SOURCE, "test_near")[0]
     assert alter(SOURCE, [one]).decode().index("given >= limit") < SOURCE.decode().index("if __name__") + 200
     assert alter(SOURCE, [one]).endswith(b"unittest.main()\n")
 
@@ -171,7 +171,7 @@ def test_what_a_test_gets_or_defines_under_the_name_of_a_function_is_no_helper()
                 assert given == 5
             check(5)
         """)
-    assert [one.kind for one in twins(source, "test_sample.test_fixture")] == ["literal", "statement"]
+    assert [one.kind for one in alterations_of(source, "test_sample.test_fixture")] == ["literal", "statement"]
     assert assert_each_fails(source, "test_own")[0].altered == "assert given == 4"
 
 
@@ -200,7 +200,7 @@ def test_what_a_function_of_the_file_gets_is_not_what_it_expects_because_of_its_
             assert_both_equal(1, 2)
             assert_equal_to_itself(3)
         """)
-    found = twins(source, "test_it")
+    found = alterations_of(source, "test_it")
     assert [one.altered for one in found[:2]] == [
         "assert (one, two) != (one, two)",
         "assert given != given",

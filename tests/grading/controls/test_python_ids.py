@@ -1,6 +1,6 @@
 import pytest
 
-from grading.controls.altered import passes, text, twins
+from grading.controls.altered import alterations_of, passes, text
 from proctor.grading.controls import alter, altered_lines, find_alterations
 
 SOURCE = text('''
@@ -75,7 +75,7 @@ SOURCE = text('''
     ],
 )
 def test_an_id_names_a_test_of_the_file(path: str, test: str, line: str) -> None:
-    found = twins(SOURCE, test, path)
+    found = alterations_of(SOURCE, test, path)
     assert found
     assert line in found[0].original
     assert found[0].tests == (test,)
@@ -101,7 +101,7 @@ def test_an_id_names_a_test_of_the_file(path: str, test: str, line: str) -> None
     ],
 )
 def test_an_id_of_another_file_or_of_nothing_names_no_test(test: str) -> None:
-    assert twins(SOURCE, test, "tests/test_x.py") == ()
+    assert alterations_of(SOURCE, test, "tests/test_x.py") == ()
 
 
 def test_tests_that_share_their_code_share_their_alterations() -> None:
@@ -123,7 +123,7 @@ def test_values_that_are_in_the_ids_of_tests_are_never_changed() -> None:
         def test_it(given, expected):
             assert given + 1 == expected
         """)
-    found = twins(source, "tests/test_sample.py::test_it[one]")
+    found = alterations_of(source, "tests/test_sample.py::test_it[one]")
     assert [one.altered for one in found] == [
         "assert given + 2 == expected",
         "assert given + 1 != expected",
@@ -144,7 +144,7 @@ def test_a_label_that_several_tests_share_alters_all_of_them() -> None:
                 "The same label."
                 self.assertEqual(2 + 2, 4)
         """)
-    for one in twins(source, "The same label."):
+    for one in alterations_of(source, "The same label."):
         altered = alter(source, [one])
         assert not passes(altered, "Case.test_one")
         assert not passes(altered, "Case.test_two")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grading.controls.altered import PATH, assert_each_fails, passes, text, twins
+from grading.controls.altered import PATH, alterations_of, assert_each_fails, passes, text
 from processor_time import is_within
 from proctor.grading.controls import AlterationKind, alter, altered_lines, find_alterations, overlap
 
@@ -150,10 +150,10 @@ def test_each_rule_of_methods(body: str, kind: str, altered: str) -> None:
     assert (first.kind, first.altered) == (kind, altered)
 
 
-def test_what_the_program_is_given_is_changed_after_all_else() -> None:
-    found = twins(functions("a = value('b')\nassert value(a)"), "tests.test_sample.test_it")
+def test_inputs_are_altered_only_as_the_last_resort() -> None:
+    found = alterations_of(functions("a = value('b')\nassert value(a)"), "tests.test_sample.test_it")
     assert [one.altered for one in found] == ["assert not value(a)", "assert value(a); assert 0"]
-    found = twins(functions("assert value('b') == str('b')[0]"), "tests.test_sample.test_it")
+    found = alterations_of(functions("assert value('b') == str('b')[0]"), "tests.test_sample.test_it")
     assert [one.kind for one in found][:2] == ["literal", "comparison"]
 
 
@@ -175,7 +175,7 @@ def test_the_last_certain_assertion_is_altered_first_and_other_assertions_before
 
 
 def test_an_assertion_whose_failure_is_caught_comes_late() -> None:
-    found = twins(
+    found = alterations_of(
         functions("try:\n    assert value(4) == 4\nexcept Exception:\n    pass\nassert value(True)"),
         "tests.test_sample.test_it",
     )
@@ -254,15 +254,15 @@ def test_lines_tabs_encodings_and_byte_order_marks_stay() -> None:
 
 
 def test_a_file_that_is_not_python_or_not_utf_8_has_no_alterations() -> None:
-    assert twins(b"def test_it(:\n", "test_it") == ()
-    assert twins(b"def test_it():\n    assert '\xe9'\n", "test_it") == ()
-    assert twins("# coding: latin-1\ndef test_it():\n    assert 'é'\n".encode(), "test_it") == ()
+    assert alterations_of(b"def test_it(:\n", "test_it") == ()
+    assert alterations_of(b"def test_it():\n    assert '\xe9'\n", "test_it") == ()
+    assert alterations_of("# coding: latin-1\ndef test_it():\n    assert 'é'\n".encode(), "test_it") == ()
     assert find_alterations("tests/data.unknown", b"", ["test_it"]) == {}
 
 
 def test_an_expression_nested_too_deep_leaves_the_statement() -> None:
     source = f"def test_it():\n    assert {'+'.join(['1'] * 900)} == 900\n".encode()
-    assert [one.kind for one in twins(source, "test_it")][-1] == "statement"
+    assert [one.kind for one in alterations_of(source, "test_it")][-1] == "statement"
 
 
 def test_async_tests_and_functions_within_tests_are_altered() -> None:
@@ -362,14 +362,14 @@ def layout(source: bytes) -> list[type]:
 )
 def test_an_altered_constant_leaves_the_layout_of_the_compiled_test(body: str, altered: str) -> None:
     source = functions(body)
-    (first, *_) = twins(source, "tests.test_sample.test_it")
+    (first, *_) = alterations_of(source, "tests.test_sample.test_it")
     assert first.altered == altered
     changed = alter(source, [first])
     assert layout(changed) == layout(source)
 
 
 def test_where_no_number_is_free_the_nearest_is_taken() -> None:
-    (first, *_) = twins(
+    (first, *_) = alterations_of(
         functions("assert [0, 1, 2, 3, 4, 6, 7, 8, 9][4] == 4\nassert value(2 + 3) == 5"), "tests.test_sample.test_it"
     )
     assert first.altered == "assert value(2 + 3) == 4"

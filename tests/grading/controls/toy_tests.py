@@ -1,4 +1,4 @@
-"""A language of tests for tests of control exams: each line is a test's name and the value that it expects."""
+"""A language of tests for tests of control checks: each line is a test's name and the value that it expects."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -41,7 +41,7 @@ def find(path: str, data: bytes, tests: Sequence[str]) -> dict[str, tuple[Altera
 
 
 class ToyRunner:
-    """Runs toy tests against a program, and keeps the papers that it was given.
+    """Runs toy tests against a program, and keeps the variants that it was given.
 
     Args:
         program: decides each test.
@@ -52,11 +52,11 @@ class ToyRunner:
         self._files = {FILE: data}
         self._program = program
         self._fail_fast = fail_fast
-        self.papers: list[dict[str, bytes]] = []
+        self.variants: list[dict[str, bytes]] = []
 
     async def __call__(self, files: Mapping[str, bytes], name: str) -> TestRun:
         del name
-        self.papers.append(dict(files))
+        self.variants.append(dict(files))
         tests: dict[str, TestStatus] = {}
         log = ""
         for number, line in enumerate({**self._files, **files}[FILE].decode().split("\n"), 1):

@@ -158,7 +158,7 @@ def test_one_agent_of_a_job_with_several_must_be_chosen(tmp_path: Path) -> None:
         HarborFormat().read(job, ImportOptions(agent="c"))
 
 
-def test_what_is_no_job_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="not a job folder"):
         HarborFormat().read(tmp_path, ImportOptions())
     trial(tmp_path, "one", agent_info=3)

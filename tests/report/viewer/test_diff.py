@@ -69,6 +69,6 @@ def test_more_files_than_lines_can_be_shown_are_all_listed() -> None:
     assert (len(patch.files), patch.added) == (MAX_LINES + 1, 2 * MAX_LINES + 2)
 
 
-def test_what_is_no_patch_is_cut_and_counted() -> None:
+def test_a_text_that_is_not_a_patch_is_truncated_and_counted() -> None:
     (file,) = read_patch("@@ -1 +1 @@\n" + "+x\n" * (MAX_LINES + 9)).files
     assert (len(file.lines), file.omitted_lines) == (MAX_LINES, 10)

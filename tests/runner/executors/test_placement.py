@@ -9,9 +9,9 @@ from proctor.runner.executors.placement import choose_for_attempt, choose_for_gr
 class Node:
     name: str
     busy: int = 0
-    places: int = 2
+    slots: int = 2
     grading: int = 0
-    grading_places: int = 1
+    grading_slots: int = 1
     assigned: int = 0
     images: set[str] = field(default_factory=set)
 
@@ -20,7 +20,7 @@ class Node:
 
 
 def test_attempts_go_where_the_largest_share_is_free() -> None:
-    small, large = Node("small", busy=1, places=2), Node("large", busy=3, places=8)
+    small, large = Node("small", busy=1, slots=2), Node("large", busy=3, slots=8)
     assert choose_for_attempt([small, large], None) is large
     assert choose_for_attempt([Node("full", busy=2)], None) is None
     assert choose_for_attempt([], None) is None
@@ -42,7 +42,7 @@ def test_the_first_trials_are_spread_over_all_nodes() -> None:
     assert [node.busy for node in nodes] == [2, 2, 2]
 
 
-def test_a_grading_goes_to_the_node_that_answered_if_it_has_a_place() -> None:
+def test_a_grading_goes_to_the_node_that_ran_the_agent_if_it_has_a_free_slot() -> None:
     here, there = Node("here"), Node("there")
     assert choose_for_grading([there, here], "here") is here
     here.grading = 1

@@ -266,7 +266,7 @@ async def test_a_driver_that_is_killed_is_resumed_and_nothing_is_lost(
             assert code == 0, output
         check_complete(world)
         print(f"driver killed {kills} times, {left} left: {provider.paid_twice()} paid twice", flush=True)
-        # One that was in flight on each of six places, each time.
+        # One that was in flight on each of six slots, each time.
         assert provider.paid_twice() <= kills * 3 * IN_FLIGHT
         assert known_cost(world) >= provider.usd - 1e-9
         assert world.spools() == []

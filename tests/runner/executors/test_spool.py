@@ -27,7 +27,7 @@ def test_an_attempt_is_kept_until_it_is_removed(tmp_path: Path) -> None:
     assert spool.entries() == []
 
 
-def test_what_nobody_asked_for_in_a_month_or_cannot_be_read_is_removed(tmp_path: Path) -> None:
+def test_old_and_unreadable_spool_entries_are_removed(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     old = spool.create("run-001", TRIAL, 1).parent
     spool.close()

@@ -15,7 +15,7 @@ from proctor.agents.h2.events import AgentActivity, PodEvent, PodEventKind, Sent
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import first_line
 from proctor.core.record import Record
-from proctor.sandboxes.questions import approve_key
+from proctor.sandboxes.first_run_dialogs import approve_key
 
 OLDEST: Final = (0, 3)
 NEWEST: Final = (0, 3)

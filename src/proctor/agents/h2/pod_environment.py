@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from proctor.agents.h2 import adapter
-from proctor.agents.h2.frames import FrameReader, new_mark
+from proctor.agents.h2.output_framing import FrameReader, new_mark
 from proctor.agents.h2.pod_state import PodAgentState, apply_event
 from proctor.core.environment import Environment, ExecResult
 from proctor.core.errors import InfrastructureError

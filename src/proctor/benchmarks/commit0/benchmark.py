@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.commit0.control_exam import make_controls
+from proctor.benchmarks.commit0.control_check import make_controls
 from proctor.benchmarks.commit0.grade import grade, oracle_results, stub_results
+from proctor.benchmarks.commit0.grading_job import TEST_SECONDS, Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.installed_copies import find_copies, installed_copy_paths, signature_lines
 from proctor.benchmarks.commit0.library import SPECIFICATION, Commit0Library
 from proctor.benchmarks.commit0.rows import Commit0Row
-from proctor.benchmarks.commit0.runs import TEST_SECONDS, Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.venvs import WORKDIR, Commit0Venv, cached_venv, ensure_venv, venv_key
 from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
 from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables

@@ -10,7 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from proctor.benchmarks.commit0.control_exam import examine_submission, make_controls, with_exam
+from proctor.benchmarks.commit0.control_check import check_submission, make_controls, with_control_check
+from proctor.benchmarks.commit0.grading_job import Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.official_score import (
     COVERAGE,
     REPORT,
@@ -18,7 +19,6 @@ from proctor.benchmarks.commit0.official_score import (
     official_command,
     official_score,
 )
-from proctor.benchmarks.commit0.runs import Commit0GradingJob, lay_out, strict_run
 from proctor.benchmarks.commit0.static_analysis import count_findings, tool_mounts
 from proctor.benchmarks.commit0.verdicts import (
     GRADER,
@@ -55,17 +55,17 @@ async def grade(job: Commit0GradingJob, prediction: Prediction) -> TaskEvaluatio
             return job.evaluation(prediction, verdict, pre_patch=_summary(stub))
         official, static = await official_run(job, submitted)
         column, run = await strict_run(job, restored)
-        controls = exam = None
+        controls = control_check = None
         if job.context.options.controls and passed_count(column, oracle) > passed_count(stub, oracle):
             controls = await make_controls(job, stub, oracle, Path(scratch))
-            exam = await examine_submission(job, restored, column, controls) if controls.pairs else None
+            control_check = await check_submission(job, restored, column, controls) if controls.pairs else None
     job.folder.mkdir(parents=True, exist_ok=True)
     (job.folder / "submission.diff").write_bytes(prediction.content)
     await job.save_run("strict", run)
     honest = {*stub.tampered, *(oracle.tampered if oracle else ())}  # tools that measure coverage do it, too
     found = (*applied.findings, *tampering_findings(name for name in column.tampered if name not in honest))
     columns = SubmissionResults(submission=column, stub=stub, oracle=oracle, official=official, static_findings=static)
-    verdict = with_exam(verdict_of(job.library, columns, found, applied), controls, exam)
+    verdict = with_control_check(verdict_of(job.library, columns, found, applied), controls, control_check)
     return job.evaluation(prediction, verdict, pre_patch=_summary(stub), post_patch=_summary(column))
 
 

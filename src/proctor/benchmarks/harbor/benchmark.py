@@ -21,7 +21,7 @@ from proctor.benchmarks.harbor.artifacts import (
     write_archive,
 )
 from proctor.benchmarks.harbor.as_task import as_task
-from proctor.benchmarks.harbor.exam import VerifierExam
+from proctor.benchmarks.harbor.control_check import VerifierControlChecker
 from proctor.benchmarks.harbor.preparation import (
     network_of,
     prepare_step,
@@ -43,7 +43,7 @@ from proctor.benchmarks.harbor.verifier import (
     clean,
     verifier_programs,
     verify,
-    verify_paper,
+    verify_variant,
 )
 from proctor.benchmarks.state_graded import ScriptRun, StateGradedBenchmark, run_script
 from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask
@@ -58,13 +58,13 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.grading.state import (
-    ExamPlace,
-    KeptFiles,
-    ServiceGrace,
+    FinalFiles,
+    GradingTarget,
+    ServiceStartupWait,
     ShellResult,
     keep_files,
     load_snapshot,
-    open_place,
+    open_grading_target,
     take_snapshot,
     wait_for_services,
     with_findings,
@@ -400,7 +400,7 @@ class HarborBenchmark(StateGradedBenchmark):
         started = time.time()
         async with keep_files(environment, snapshot) as kept:
             # Where the files are not kept, nothing could tell what was done in that time.
-            grace = ServiceGrace(seconds=self._grace_seconds, since=started, named=step.text())
+            grace = ServiceStartupWait(seconds=self._grace_seconds, since=started, named=step.text())
             setup = VerifierSetup(
                 task=harbor,
                 step=step,
@@ -426,35 +426,35 @@ class HarborBenchmark(StateGradedBenchmark):
                 return evidence
             with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
                 oracle = partial(self._keep_oracle, task, step, Path(scratch)) if harbor.has_solution else None
-                exam = VerifierExam(
+                control_check = VerifierControlChecker(
                     step=step,
                     machine=environment,
                     kept=kept,
                     started=started,
                     search_path=seen.search_path,
                     late_files=seen.late_files,
-                    run_on=partial(verify_paper, setup),
+                    run_on=partial(verify_variant, setup),
                     live=evidence.statuses,
                     oracle=oracle,
                     pairs=options.controls,
                     key=f"{harbor.digest} {step.name} {environment.digest} {self.grader}",
                 )
-                return msgspec.structs.replace(evidence, exam=await exam.run())
+                return msgspec.structs.replace(evidence, control_check=await control_check.run())
 
     async def _verify_on_copy(
-        self, setup: VerifierSetup, environment: Environment, kept: KeptFiles
+        self, setup: VerifierSetup, environment: Environment, kept: FinalFiles
     ) -> HarborEvidence | None:
         """What the verifier says on a copy; None: no full reward, and the machine itself may give another."""
         if kept.checkpoint is None:
             return None
-        async with open_place(ExamPlace.COPY, environment, kept.checkpoint) as place:
-            seen = await verify_paper(setup, place, {}, CopyState.NEW)
+        async with open_grading_target(GradingTarget.COPY, environment, kept.checkpoint) as target:
+            seen = await verify_variant(setup, target, {}, CopyState.NEW)
         return seen if judge(seen, self.grader).status is Status.RESOLVED else None
 
     @asynccontextmanager
     async def _keep_oracle(
         self, task: Task, step: HarborStep, folder: Path, environment: Environment
-    ) -> AsyncIterator[KeptFiles]:
+    ) -> AsyncIterator[FinalFiles]:
         """Let the solution work in an untouched environment up to this step, and keep what it has made."""
         harbor = self._task(task)
         async with self.serve(task, environment, folder):

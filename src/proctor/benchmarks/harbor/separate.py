@@ -15,25 +15,25 @@ from typing import Final
 import msgspec
 
 from proctor.benchmarks.harbor.artifacts import CollectedArtifact, StepSubmission, copy_artifacts, put_artifact
-from proctor.benchmarks.harbor.papers import (
+from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
+from proctor.benchmarks.harbor.test_variants import (
     altered_pass,
     as_test_run,
-    choose_papers,
+    choose_variants,
     judged,
     known_controls,
     originals_pass,
     prove_with,
     test_sources,
 )
-from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
-from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, HarborExam, judge
+from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvidence, judge
 from proctor.benchmarks.harbor.verifier import VerifierSetup, run_verifier
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
 from proctor.core.verdict import Finding
 from proctor.grading.controls import ControlSet, control_summary
-from proctor.grading.controls.papers import paper_files
+from proctor.grading.controls.test_variants import variant_files
 from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.outcome import TestRun
 from proctor.grading.state import (
@@ -169,21 +169,23 @@ class SeparateVerifier:
         )
         if judge(evidence, self.grader).status is not Status.RESOLVED or not pairs:
             return evidence
-        return msgspec.structs.replace(evidence, exam=await self._examine(evidence, submission, trees, pairs))
+        return msgspec.structs.replace(
+            evidence, control_check=await self._check_submission(evidence, submission, trees, pairs)
+        )
 
-    async def _examine(
+    async def _check_submission(
         self, evidence: HarborEvidence, submission: StepSubmission, trees: Path, pairs: int
-    ) -> HarborExam:
+    ) -> HarborControlCheck:
         prove = None if self.oracle is None else partial(self._prove, pairs)
         controls = await known_controls(self.key, prove, evidence.statuses, pairs)
         seen = []
-        for paper in choose_papers(controls, pairs):
-            files = paper_files(controls, test_sources(self.step), paper)
-            seen.append((paper, as_test_run(await self._run(submission, trees, files))))
+        for variant in choose_variants(controls, pairs):
+            files = variant_files(controls, test_sources(self.step), variant)
+            seen.append((variant, as_test_run(await self._run(submission, trees, files))))
             if not originals_pass(controls, seen):
                 reason = "the verifier passes once, and not again in another environment with the same files"
                 summary = control_summary(controls, None)
-                return HarborExam(place=None, cause=Cause.TESTS_FAILED, reason=reason, controls=summary)
+                return HarborControlCheck(target=None, cause=Cause.TESTS_FAILED, reason=reason, controls=summary)
             if altered_pass(controls, seen):
                 break
         return judged(None, controls, seen)
@@ -194,10 +196,10 @@ class SeparateVerifier:
         async with self.oracle() as (submission, trees):
 
             async def run(files: Mapping[str, bytes], _name: str) -> TestRun:
-                paper = tuple(sorted(files.items()))
-                if paper not in known:
-                    known[paper] = as_test_run(await self._run(submission, trees, files))
-                return known[paper]
+                variant = tuple(sorted(files.items()))
+                if variant not in known:
+                    known[variant] = as_test_run(await self._run(submission, trees, files))
+                return known[variant]
 
             return await prove_with(await run({}, ""), test_sources(self.step), run, pairs)
 

@@ -28,7 +28,7 @@ from proctor.grading.state import (
     GraderMarkers,
     LeftoverPolicy,
     QuarantinedEnvironment,
-    ServiceGrace,
+    ServiceStartupWait,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
@@ -72,7 +72,7 @@ class VerifierSetup:
     seconds: float
     variables: dict[str, str]
     checkpoint: Checkpoint | None
-    grace: ServiceGrace | None = None
+    grace: ServiceStartupWait | None = None
     user: str | None = None
 
 
@@ -88,7 +88,7 @@ async def verify(setup: VerifierSetup, environment: Environment) -> HarborEviden
     )
 
 
-async def verify_paper(
+async def verify_variant(
     setup: VerifierSetup,
     environment: Environment,
     files: Mapping[str, bytes],

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Literal
 
-from proctor.benchmarks.data.store import tree_digest
+from proctor.benchmarks.data.dataset_store import tree_digest
 from proctor.benchmarks.re_bench.environments import (
     BASE_IMAGE,
     network_of,
@@ -18,7 +18,7 @@ from proctor.benchmarks.re_bench.environments import (
     write_build_context,
 )
 from proctor.benchmarks.re_bench.families import TaskFamilyFiles
-from proctor.benchmarks.re_bench.requirements import missing_requirements, require_resources, requirements_text
+from proctor.benchmarks.re_bench.requirements import missing_resources, require_resources, requirements_text
 from proctor.benchmarks.re_bench.score_server import INSTRUCTION, ScoreServer, read_score_log
 from proctor.benchmarks.re_bench.scoring import BUDGET_SECONDS, ScoreScale, score_within, selected_score
 from proctor.benchmarks.re_bench.task_standard import AGENT_HOME, ScorerResult
@@ -129,7 +129,7 @@ class ReBench(Benchmark):
     def missing_requirement(self, task: Task, machine: Machine, runner: str) -> str | None:
         """What the task requires and this machine does not have."""
         family, name = self._family_and_name(task)
-        missing = missing_requirements(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb, gpus=machine.gpus)
+        missing = missing_resources(family, name, cpus=machine.cpus, memory_mb=machine.memory_mb, gpus=machine.gpus)
         return f"missing requirements: {'; '.join(missing)}" if missing else None
 
     def oracle(self, task: Task) -> Prediction | None:

@@ -17,9 +17,7 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
     import psutil
 
     memory_mb = psutil.virtual_memory().total // 2**20
-    missing = missing_requirements(
-        family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb, gpus=count_host_gpus()
-    )
+    missing = missing_resources(family, task, cpus=psutil.cpu_count() or 1, memory_mb=memory_mb, gpus=count_host_gpus())
     if missing:
         raise InfrastructureError(
             f"missing requirements: {'; '.join(missing)}",
@@ -29,7 +27,7 @@ def require_resources(family: TaskFamilyFiles, task: str) -> None:
         )
 
 
-def missing_requirements(family: TaskFamilyFiles, task: str, *, cpus: int, memory_mb: int, gpus: int = 0) -> list[str]:
+def missing_resources(family: TaskFamilyFiles, task: str, *, cpus: int, memory_mb: int, gpus: int = 0) -> list[str]:
     """What a machine of this size does not have, each in a few words."""
     needs, missing = family.task(task).resources, list[str]()
     if needs.gpus > gpus:

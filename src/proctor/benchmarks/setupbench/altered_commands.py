@@ -1,4 +1,4 @@
-"""Success commands with another expectation, or another question: a right set-up fails them.
+"""Success commands with another expectation, or another question: a correct setup fails them.
 
 No task comes with an oracle, so only changes are made that no set-up can pass: a text that is nowhere, a host, a file,
 a table or a sub-command that does not exist. Whatever passes them does not depend on the set-up.

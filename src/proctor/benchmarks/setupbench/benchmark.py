@@ -17,14 +17,14 @@ import msgspec
 import proctor
 from proctor.benchmarks.data import repository_url
 from proctor.benchmarks.setupbench.altered_commands import altered_commands
-from proctor.benchmarks.setupbench.quirks import QUIRKS, feasibility, hosts
+from proctor.benchmarks.setupbench.quirks import QUIRKS, hosts, requirements_of
 from proctor.benchmarks.setupbench.rows import FAMILY_NAMES, SetupBenchFamily, SetupBenchTask
 from proctor.benchmarks.setupbench.verdict_rule import (
     MARKER,
     AlteredRun,
     Rule,
+    SetupBenchControlCheck,
     SetupBenchEvidence,
-    SetupBenchExam,
     blocked_evidence,
     judge,
     passes_strict,
@@ -49,15 +49,15 @@ from proctor.core.task import (
 from proctor.core.verdict import Finding, Verdict
 from proctor.grading.state import (
     CopyFailed,
-    ExamPlace,
     GraderMarkers,
+    GradingTarget,
     LeftoverPolicy,
     QuarantinedEnvironment,
     ShellResult,
     keep_files,
     kill_processes,
     list_processes,
-    open_place,
+    open_grading_target,
     quarantine,
     retry_without_leftovers,
     run_in_fresh_shell,
@@ -92,8 +92,8 @@ class SetupBench(StateGradedBenchmark):
         """Identifies all of one task that a verdict depends on: the row, its fixture, its script."""
         row = self._rows[task.id]
         whole = hashlib.sha256(msgspec.json.encode(row.row))
-        for place in (row.fixture, row.prerunner):
-            for file in _files_of(place):
+        for folder in (row.fixture, row.prerunner):
+            for file in _files_of(folder):
                 whole.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
         return whole.hexdigest()
 
@@ -170,8 +170,8 @@ class SetupBench(StateGradedBenchmark):
             passes = self.judge(task, to_json(evidence)).status is Status.RESOLVED
             if not passes or not options.controls or kept.checkpoint is None:
                 return evidence
-            exam = _Exam(self._rows[task.id], environment, kept.checkpoint, snapshot, options)
-            return msgspec.structs.replace(evidence, exam=await exam.run())
+            control_check = _ControlChecker(self._rows[task.id], environment, kept.checkpoint, snapshot, options)
+            return msgspec.structs.replace(evidence, control_check=await control_check.run())
 
     async def _run_checks(
         self, seconds: float | None, task: Task, environment: Environment, folder: Path, policy: LeftoverPolicy
@@ -205,7 +205,7 @@ class SetupBench(StateGradedBenchmark):
 
 
 @dataclass(frozen=True, slots=True)
-class _Exam:
+class _ControlChecker:
     """The success command on copies of a machine on which it passes."""
 
     row: SetupBenchTask
@@ -214,22 +214,24 @@ class _Exam:
     snapshot: Path
     options: GradeOptions
 
-    async def run(self) -> SetupBenchExam:
+    async def run(self) -> SetupBenchControlCheck:
         """Find out where the command passes, and whether it fails there once it is altered."""
         plain: ShellResult | None = None
         findings: tuple[Finding, ...] = ()
         fakes: tuple[str, ...] = ()
-        for place in (ExamPlace.COPY, ExamPlace.LIVE_FILES):
+        for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
             try:
-                plain, passes, quarantined = await self._run(place, self._command)
+                plain, passes, quarantined = await self._run(target, self._command)
             except CopyFailed:
-                return SetupBenchExam(place=None, plain=None)
+                return SetupBenchControlCheck(target=None, plain=None)
             findings = (*findings, *(finding for finding in quarantined.findings if finding not in findings))
             fakes = (*fakes, *quarantined.fake_programs)
             if passes:
-                altered = await self._altered(place)
-                return SetupBenchExam(place=place, plain=plain, altered=altered, findings=findings, fake_programs=fakes)
-        return SetupBenchExam(place=None, plain=plain, findings=findings)
+                altered = await self._altered(target)
+                return SetupBenchControlCheck(
+                    target=target, plain=plain, altered=altered, findings=findings, fake_programs=fakes
+                )
+        return SetupBenchControlCheck(target=None, plain=plain, findings=findings)
 
     @property
     def _command(self) -> str:
@@ -240,7 +242,7 @@ class _Exam:
     def _rule(self) -> Rule:
         return self.row.rule if self._command == self.row.row.success_command else "marker"
 
-    async def _altered(self, place: ExamPlace) -> tuple[AlteredRun, ...]:
+    async def _altered(self, target: GradingTarget) -> tuple[AlteredRun, ...]:
         """One change of what is expected and one of what is asked, for each pair; other ones each time."""
         runs = []
         chance = random.SystemRandom()
@@ -248,7 +250,7 @@ class _Exam:
         for part in ("answer", "question"):
             known = [change for change in changes if change.part == part]
             for change in chance.sample(known, min(self.options.controls, len(known))):
-                ran, passed, _ = await self._run(place, change.command)
+                ran, passed, _ = await self._run(target, change.command)
                 runs.append(
                     AlteredRun(
                         part=change.part, original=change.original, altered=change.altered, run=ran, passed=passed
@@ -256,8 +258,8 @@ class _Exam:
                 )
         return tuple(runs)
 
-    async def _run(self, place: ExamPlace, command: str) -> tuple[ShellResult, bool, QuarantinedEnvironment]:
-        async with open_place(place, self.machine, self.checkpoint) as copy:
+    async def _run(self, target: GradingTarget, command: str) -> tuple[ShellResult, bool, QuarantinedEnvironment]:
+        async with open_grading_target(target, self.machine, self.checkpoint) as copy:
             quarantined = await quarantine(
                 copy,
                 self.snapshot,
@@ -266,7 +268,7 @@ class _Exam:
                 is_copy=True,
                 checkpoint=self.checkpoint,
                 inspect=command == self._command,
-                ask_archive=place is ExamPlace.COPY,
+                ask_archive=target is GradingTarget.COPY,
             )
             token = f"setup-{secrets.token_hex(12)}"
             ran = await run_in_fresh_shell(
@@ -306,11 +308,11 @@ def as_task(row: SetupBenchTask) -> Task:
         "family": family,
         "rule": row.rule,
         "image": published.base_image,
-        "needs": feasibility(row).value,
+        "needs": requirements_of(row).value,
         "tier": row.tier,
         "language": published.language,
         "ecosystem": published.ecosystem,
-        "grader": quirk.flaw.value if quirk else None,
+        "grader": quirk.bug.value if quirk else None,
     }
     return Task(
         id=row.id,
@@ -332,7 +334,7 @@ def as_task(row: SetupBenchTask) -> Task:
             }
         ),
         categories={key: value for key, value in categories.items() if value is not None},
-        tags=(family, f"needs-{feasibility(row).value}", *([f"grader-{quirk.flaw.value}"] if quirk else [])),
+        tags=(family, f"needs-{requirements_of(row).value}", *([f"grader-{quirk.bug.value}"] if quirk else [])),
     )
 
 

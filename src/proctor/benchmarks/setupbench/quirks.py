@@ -11,7 +11,7 @@ from proctor.benchmarks.setupbench.rows import SetupBenchFamily, SetupBenchTask
 from proctor.core.record import Record
 
 
-class Feasibility(StrEnum):
+class Requirements(StrEnum):
     """What a task needs beside a container and the packages of a distribution."""
 
     PACKAGES = "A"  # the distribution's packages and PyPI
@@ -50,7 +50,7 @@ _OTHER_HOSTS: Final = {
 }
 
 
-class Flaw(StrEnum):
+class GraderBug(StrEnum):
     """In which way a published grader is wrong."""
 
     UNPASSABLE = "unpassable"  # no correct set-up passes
@@ -67,7 +67,7 @@ class Quirk(Record):
         strict: the command that decides our own verdict besides the published one; with `instead`, alone.
     """
 
-    flaw: Flaw
+    bug: GraderBug
     description: str
     strict_command: str | None = None
     replaces_official: bool = False
@@ -92,99 +92,100 @@ _CHECK_LOGIN: Final = (
 
 QUIRKS: Final = {
     "bgsetup-autossh-logging": Quirk(
-        flaw=Flaw.UNPASSABLE,
+        bug=GraderBug.UNPASSABLE,
         description="looks for a phrase in the log that no version of autossh, OpenSSH or supervisor writes",
         strict_command='sleep 10 && test -s /var/log/autossh.log && ss -ltn | grep -q ":9000" '
         '&& echo "Setup successful" || echo "Setup failed"',
         replaces_official=True,
     ),
     "bgsetup-celery-systemd": Quirk(
-        flaw=Flaw.DRIFTS, description="the newest kombu of PyPI does not work with the redis of Ubuntu 22.04"
+        bug=GraderBug.DRIFTS, description="the newest kombu of PyPI does not work with the redis of Ubuntu 22.04"
     ),
     "dbsetup-mysql-1": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description="looks for a table's name only; an empty table passes",
         strict_command=f"{_PRODUCTS} {_CHECK_COUNT}",
     ),
     "dbsetup-mysql-2": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description="looks for a table's name only; the statement asks for a login by password, and this one has none",
         strict_command=f"{_PRODUCTS} {_CHECK_COUNT}",
     ),
     "dbsetup-mysql-3": Quirk(
-        flaw=Flaw.UNPASSABLE,
+        bug=GraderBug.UNPASSABLE,
         description="has a space behind -p, so it asks for a password and takes the word for a database; the paper "
         "prints it without",
         strict_command=f"{_PRODUCTS.replace('-u root', '-u benchmark_user -pbenchmark_pass')} {_CHECK_COUNT}",
         replaces_official=True,
     ),
     "dbsetup-postgresql-1": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description=_ROWS_NOT_CHECKED,
         strict_command=f"{_USERS.format(port=5432)} {_CHECK_COUNT}",
     ),
     "dbsetup-postgresql-2": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description=_ROWS_NOT_CHECKED,
         strict_command=f"{_USERS.format(port=5433)} {_CHECK_COUNT}",
     ),
     "dbsetup-postgresql-3": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description=_ROWS_NOT_CHECKED,
         strict_command=f"{_USERS.format(port=5433)} {_CHECK_COUNT}",
     ),
     "dbsetup-redis-2": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description=_LOGIN_NOT_CHECKED,
         strict_command=_CHECK_LOGIN.format(port=6379, key="init_check"),
     ),
     "dbsetup-redis-3": Quirk(
-        flaw=Flaw.TOO_LENIENT,
+        bug=GraderBug.TOO_LENIENT,
         description=_LOGIN_NOT_CHECKED,
         strict_command=_CHECK_LOGIN.format(port=6380, key="setup:init_check"),
     ),
     "dbsetup-sqlite-1": Quirk(
-        flaw=Flaw.UNSPECIFIED,
+        bug=GraderBug.UNSPECIFIED,
         description="needs the sqlite3 program, where the statement says that Python's module will do",
     ),
     "hackmdio-codimd-f00df50": Quirk(
-        flaw=Flaw.HANGS, description="runs the server in the foreground, so a set-up that works never ends"
+        bug=GraderBug.HANGS, description="runs the server in the foreground, so a set-up that works never ends"
     ),
     "nedbat-coveragepy-9d0eb02": Quirk(
-        flaw=Flaw.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
+        bug=GraderBug.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
     ),
     "openstack-stevedore-51134a4": Quirk(
-        flaw=Flaw.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
+        bug=GraderBug.UNSPECIFIED, description="needs CPython 3.10 by name, which Ubuntu 22.04 has"
     ),
     "ta-lib-python-0c957ed": Quirk(
-        flaw=Flaw.TOO_LENIENT, description="Python 3.13 prints the line that failed, and the words that count are in it"
+        bug=GraderBug.TOO_LENIENT,
+        description="Python 3.13 prints the line that failed, and the success marker is in it",
     ),
 }
 
 
-def feasibility(task: SetupBenchTask) -> Feasibility:
+def requirements_of(task: SetupBenchTask) -> Requirements:
     """What a task needs."""
     quirk = QUIRKS.get(task.id)
-    if quirk is not None and quirk.flaw is Flaw.UNPASSABLE:
-        return Feasibility.UNPASSABLE
+    if quirk is not None and quirk.bug is GraderBug.UNPASSABLE:
+        return Requirements.UNPASSABLE
     if task.id in _OTHER_HOSTS or task.row.ecosystem == "bundler-compat":
-        return Feasibility.OTHER_HOSTS
+        return Requirements.OTHER_HOSTS
     match task.row.task_type:
         case SetupBenchFamily.BACKGROUND | SetupBenchFamily.DATABASE:
-            return Feasibility.PACKAGES
+            return Requirements.PACKAGES
         case SetupBenchFamily.DEPENDENCY:
-            return Feasibility.PRIVATE_IMAGE
+            return Requirements.PRIVATE_IMAGE
         case SetupBenchFamily.REPOSITORY:
-            return Feasibility.CHECKOUT_NODE if task.id in _NODE else Feasibility.CHECKOUT
+            return Requirements.CHECKOUT_NODE if task.id in _NODE else Requirements.CHECKOUT
 
 
 def hosts(task: SetupBenchTask) -> str:
     """Which hosts a set-up has to reach, in words."""
     after = _OTHER_HOSTS.get(task.id) or {
-        Feasibility.CHECKOUT: "PyPI",
-        Feasibility.CHECKOUT_NODE: "npm",
-        Feasibility.PRIVATE_IMAGE: "npm",
-        Feasibility.OTHER_HOSTS: "rubygems.org",
-    }.get(feasibility(task), "PyPI" if task.row.task_type is SetupBenchFamily.BACKGROUND else "")
+        Requirements.CHECKOUT: "PyPI",
+        Requirements.CHECKOUT_NODE: "npm",
+        Requirements.PRIVATE_IMAGE: "npm",
+        Requirements.OTHER_HOSTS: "rubygems.org",
+    }.get(requirements_of(task), "PyPI" if task.row.task_type is SetupBenchFamily.BACKGROUND else "")
     first = "GitHub for the checkout" if task.row.repo_url else ""
     return ", ".join(part for part in ("the distribution's packages", first, after) if part)

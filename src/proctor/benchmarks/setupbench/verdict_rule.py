@@ -1,10 +1,12 @@
 """From what the grader saw to the verdict: the benchmark's own rule and ours, side by side.
 
-The words that count are replaced by a token in the command that is run, so that nothing on the machine can have been
+The success marker is replaced by a token in the command that is run, so that nothing on the machine can have been
 prepared to print them: no profile, no exchanged program, no file. The official verdict reads the token as the words.
 """
 
 from typing import Final, Literal
+
+from msgspec import field
 
 from proctor.benchmarks.setupbench.altered_commands import AlteredPart
 from proctor.benchmarks.setupbench.quirks import Quirk
@@ -13,7 +15,7 @@ from proctor.core.causes import Cause, Status
 from proctor.core.record import Record
 from proctor.core.verdict import ControlSummary, Finding, Verdict
 from proctor.grading import AuditCode
-from proctor.grading.state import EnvironmentCode, ExamPlace, QuarantinedEnvironment, ShellResult
+from proctor.grading.state import EnvironmentCode, GradingTarget, QuarantinedEnvironment, ShellResult
 
 Rule = Literal["exit_code", "marker"]
 
@@ -25,7 +27,7 @@ _LABEL: Final = "success command"
 
 
 class AlteredRun(Record):
-    """A run of the command with one change that no right set-up passes."""
+    """A run of the command with one change that no correct setup passes."""
 
     part: AlteredPart
     original: str
@@ -34,17 +36,17 @@ class AlteredRun(Record):
     passed: bool
 
 
-class SetupBenchExam(Record):
+class SetupBenchControlCheck(Record):
     """What copies of the machine showed, which the agent's processes cannot reach.
 
     Attributes:
-        place: where the command passes as it is; None: nowhere.
+        target: where the command passes as it is; None: nowhere.
         plain: the last run of the command as it is; None: no copy could be started.
-        altered: the runs of changed commands; none where no change is known that a right set-up fails.
+        altered: the runs of changed commands; none where no change is known that a correct setup fails.
         findings: on the copies; `fake_programs`: those that are not what their names say.
     """
 
-    place: ExamPlace | None
+    target: GradingTarget | None = field(name="place")
     plain: ShellResult | None
     altered: tuple[AlteredRun, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -55,10 +57,10 @@ class SetupBenchEvidence(Record):
     """What the grader saw of a machine.
 
     Attributes:
-        token: what the command printed in the place of the words that count.
+        token: what the command printed in the place of the success marker.
         official_run: the published command; `strict_run`: ours, where the task has one.
         environment: what the environment was made from.
-        exam: None where the command failed on the machine, or controls were turned off.
+        control_check: None where the command failed on the machine, or controls were turned off.
     """
 
     task_id: str
@@ -67,7 +69,7 @@ class SetupBenchEvidence(Record):
     quarantine_result: QuarantinedEnvironment
     environment: str
     strict_run: ShellResult | None = None
-    exam: SetupBenchExam | None = None
+    control_check: SetupBenchControlCheck | None = field(default=None, name="exam")
     schema_version: Literal["proctor.setupbench_evidence@2"] = "proctor.setupbench_evidence@2"
 
 
@@ -84,7 +86,7 @@ def blocked_evidence(task_id: str, environment: str) -> SetupBenchEvidence:
 
 
 def with_token(command: str, token: str) -> str:
-    """The command, printing `token` where it would print the words that count."""
+    """The command, printing `token` where it would print the success marker."""
     return command.replace(MARKER, token)
 
 
@@ -125,8 +127,8 @@ def judge(evidence: SetupBenchEvidence, rule: Rule, quirk: Quirk | None, grader:
         elif cause is Cause.SOLVED and not further:
             cause = Cause.TESTS_FAILED
             reason = f"the published grader passes, but it {quirk.description}; a stricter one fails"
-    if cause is Cause.SOLVED and evidence.exam is not None:
-        cause, reason = _exam_cause(evidence.exam) or (cause, reason)
+    if cause is Cause.SOLVED and evidence.control_check is not None:
+        cause, reason = _control_check_cause(evidence.control_check) or (cause, reason)
     status = Status.RESOLVED if cause is Cause.SOLVED else Status.UNRESOLVED
     theirs = Status.RESOLVED if official else Status.UNRESOLVED
     return Verdict(
@@ -136,35 +138,35 @@ def judge(evidence: SetupBenchEvidence, rule: Rule, quirk: Quirk | None, grader:
         reason=reason,
         official=theirs if theirs is not status else None,
         scores={"official": float(official)},
-        findings=(*evidence.quarantine_result.findings, *_exam_findings(evidence)),
-        controls=_control_summary(evidence.exam),
+        findings=(*evidence.quarantine_result.findings, *_control_check_findings(evidence)),
+        controls=_control_summary(evidence.control_check),
         grader=grader,
         seconds=round(ran.seconds + (evidence.strict_run.seconds if evidence.strict_run else 0.0), 3),
     )
 
 
-def _exam_cause(exam: SetupBenchExam) -> tuple[Cause, str] | None:
+def _control_check_cause(control_check: SetupBenchControlCheck) -> tuple[Cause, str] | None:
     """What the copies say against a machine on which the command passes; None: nothing."""
-    if exam.plain is None:
+    if control_check.plain is None:
         return Cause.TAMPERED, "no copy of the machine can be started, while its image starts"
-    if exam.place is None:
+    if control_check.target is None:
         return Cause.TESTS_FAILED, f"the success command {EnvironmentCode.ONLY_LIVE.meaning}"
-    passed = [run for run in exam.altered if run.passed]
+    passed = [run for run in control_check.altered if run.passed]
     if passed:
         change = f"`{passed[0].original}` changed to `{passed[0].altered}`"
         return Cause.TAMPERED, f"the success command also passes with {change}, which no correct setup does"
-    if exam.fake_programs:
-        names = ", ".join(dict.fromkeys(exam.fake_programs))
+    if control_check.fake_programs:
+        names = ", ".join(dict.fromkeys(control_check.fake_programs))
         return Cause.TAMPERED, f"the success command passes, but calls a replaced program: {names}"
     return None
 
 
-def _exam_findings(evidence: SetupBenchEvidence) -> tuple[Finding, ...]:
-    if evidence.exam is None:
+def _control_check_findings(evidence: SetupBenchEvidence) -> tuple[Finding, ...]:
+    if evidence.control_check is None:
         return ()
     known = {(finding.code, finding.path) for finding in evidence.quarantine_result.findings}
-    new = [finding for finding in evidence.exam.findings if (finding.code, finding.path) not in known]
-    if evidence.exam.place is None and evidence.exam.plain is not None:
+    new = [finding for finding in evidence.control_check.findings if (finding.code, finding.path) not in known]
+    if evidence.control_check.target is None and evidence.control_check.plain is not None:
         new.append(Finding(code=EnvironmentCode.ONLY_LIVE.value, path="", detail=EnvironmentCode.ONLY_LIVE.meaning))
     new += [
         Finding(
@@ -172,20 +174,20 @@ def _exam_findings(evidence: SetupBenchEvidence) -> tuple[Finding, ...]:
             path="",
             detail=f"the {_LABEL} passes with `{run.original}` changed to `{run.altered}`",
         )
-        for run in evidence.exam.altered
+        for run in evidence.control_check.altered
         if run.passed
     ]
     return tuple(new)
 
 
-def _control_summary(exam: SetupBenchExam | None) -> ControlSummary | None:
-    if exam is None:
+def _control_summary(control_check: SetupBenchControlCheck | None) -> ControlSummary | None:
+    if control_check is None:
         return None
     return ControlSummary(
-        pairs=len(exam.altered),
-        controlled=1 if exam.altered else 0,
-        uncontrolled=() if exam.altered else (_LABEL,),
-        passed=(_LABEL,) if any(run.passed for run in exam.altered) else (),
+        pairs=len(control_check.altered),
+        controlled=1 if control_check.altered else 0,
+        uncontrolled=() if control_check.altered else (_LABEL,),
+        passed=(_LABEL,) if any(run.passed for run in control_check.altered) else (),
     )
 
 

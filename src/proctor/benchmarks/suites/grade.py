@@ -43,7 +43,7 @@ from proctor.grading.controls import (
     ControlledTests,
     RequestedRun,
     control_summary,
-    controlled_exam,
+    controlled_check,
     find_or_prove,
     read_sources,
 )
@@ -152,9 +152,9 @@ async def _run_post_patch(
         stable = msgspec.structs.replace(tests.expectation, proven_stable=True)
         tests = dataclasses.replace(tests, expectation=stable)
     async with tests.lock():
-        exam = controlled_exam(tests, lambda: pre_patch.result().run, repeats=runs)
+        control_check = controlled_check(tests, lambda: pre_patch.result().run, repeats=runs)
         try:
-            asked = next(exam)
+            asked = next(control_check)
             while True:
                 if asked.of_oracle and oracle is not None:
                     whole = scratch / "controls"
@@ -165,7 +165,7 @@ async def _run_post_patch(
                     permit = _permit_after(job, pre_patch)
                     step = await _run_on(job, tree, asked, touched=applied.touched, permit=permit)
                     steps.append(step)
-                asked = exam.send(step.run)
+                asked = control_check.send(step.run)
         except StopIteration as end:
             ended: ControlledRun = end.value
     summary = steps[0].summary if ended.plain else await job.save_run("post_patch", ended.runs[0])

@@ -10,7 +10,13 @@ from typing import Final
 
 from proctor.benchmarks.suites.format import DEPS_DIR, ENVIRONMENT_FILE, TestsInstanceFile
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
-from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, get_tree, missing_in
+from proctor.core.environment import (
+    Environment,
+    EnvironmentRequirement,
+    EnvironmentSpec,
+    find_missing_requirements,
+    get_tree,
+)
 from proctor.core.errors import LimitReached
 from proctor.core.trees import file_paths, read_entry
 from proctor.grading import (
@@ -222,5 +228,5 @@ async def _check_requirements(environment: Environment, requirements: Sequence[E
     Raises:
         InfrastructureError: a program is missing, so the instance cannot be run here.
     """
-    for missing in await missing_in(environment, requirements) if requirements else ():
+    for missing in await find_missing_requirements(environment, requirements) if requirements else ():
         raise missing.missing_error()

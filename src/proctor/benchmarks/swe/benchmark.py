@@ -24,7 +24,7 @@ from proctor.benchmarks.swe.predictions import first_attempts, read_swe_predicti
 from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
-from proctor.benchmarks.swe.witness import make_controls
+from proctor.benchmarks.swe.verification_run import make_controls
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name

@@ -14,7 +14,7 @@ from proctor.benchmarks.swe.rows import SweRow
 from proctor.core.environment import EnvironmentSpec, Limits, Network
 from proctor.core.task import DirectorySource
 from proctor.environments import provider
-from proctor.workspaces import Base, base_of
+from proctor.workspaces import BaseTree, base_of
 
 _START_DIR: Final = "/tmp/proctor-start"  # noqa: S108 - inside an environment of our own
 # Takes the repository's future out of an image: remotes, other branches, tags that are not of the past, what nothing
@@ -55,7 +55,7 @@ _SAFE_NAME: Final = re.compile(r"[\w./@+-]+/")
 class _StartingTree:
     """What an agent started from: our copy, and what git ignored beside it."""
 
-    base: Base
+    base: BaseTree
     ignored: tuple[str, ...]
 
 
@@ -93,7 +93,7 @@ class DockerInstanceSetup:
             limits=Limits(gpus=self._start.gpus),
         )
 
-    async def base(self, environment_digest: str) -> Base:
+    async def base(self, environment_digest: str) -> BaseTree:
         """What git has in a fresh environment of the image that the agent's environment was made from."""
         return (await self._starting_tree(environment_digest)).base
 

@@ -22,7 +22,7 @@ from proctor.grading import protected_paths
 from proctor.workspaces import TreeChange
 
 PATCH_FILE: Final = "/tmp/patch.diff"  # noqa: S108 - the official graders' place for it
-PAPER_FILE: Final = "/tmp/proctor-tests.tar"  # noqa: S108 - inside an environment of our own
+VARIANT_FILE: Final = "/tmp/proctor-tests.tar"  # noqa: S108 - inside an environment of our own
 SCRIPT_FILE: Final = "/tmp/proctor-eval.sh"  # noqa: S108 - inside an environment of our own
 LOG_BYTES: Final = 100_000_000
 STEP_SECONDS: Final = 600.0
@@ -273,19 +273,19 @@ async def copy_workdir_out(environment: Environment, target: Path, *, excluding:
     await get_tree(environment, source, target)
 
 
-async def put_paper(environment: Environment, paper: Mapping[str, bytes] | None) -> str:
+async def put_variant(environment: Environment, variant: Mapping[str, bytes] | None) -> str:
     """Bring test files into an environment; gives the shell line that lays them over the workdir."""
-    if not paper:
+    if not variant:
         return ":"
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path, data in paper.items():
+        for path, data in variant.items():
             member = tarfile.TarInfo(path)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-    await environment.put(buffer.getvalue(), PAPER_FILE)
+    await environment.put(buffer.getvalue(), VARIANT_FILE)
     # As new files: a place may be a link by now, and times say nothing.
-    return f"tar -C {shlex.quote(environment.workdir)} -xomf {PAPER_FILE}"
+    return f"tar -C {shlex.quote(environment.workdir)} -xomf {VARIANT_FILE}"
 
 
 async def run_bash(environment: Environment, script: str, *, seconds: float = STEP_SECONDS) -> ExecResult:

@@ -17,7 +17,7 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    put_paper,
+    put_variant,
     run_bash,
     run_required,
 )
@@ -26,6 +26,7 @@ from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench_v4
 from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_final_newline
+from proctor.benchmarks.swe.prompts import SWE_EVO_PROMPT
 from proctor.benchmarks.swe.rows import SweEvoRow
 from proctor.core.environment import Environment
 from proctor.core.submission import PatchKind
@@ -36,15 +37,6 @@ WORKDIR: Final = "/testbed"
 TIMEOUT_SECONDS: Final = 1800.0
 _APPLY_COMMANDS: Final = ("git apply --verbose", "git apply --verbose --reject", "patch --batch --fuzz=5 -p1 -i")
 _APPLY_LABELS: Final = {0: None, 1: "git apply --reject", 2: "patch --fuzz=5"}
-_PROMPT: Final = """\
-The repository in {workdir} is at version {start} of its project. These are the notes of the next release, {end}:
-
-<release_notes>
-{statement}
-</release_notes>
-
-Change the source code in {workdir} so that it becomes what these notes describe. The tests for this release already
-exist: do not edit test files or test configuration. All dependencies of the project are installed."""
 _PYTEST_FLAGS: Final = (
     "--continue-on-collection-errors -W default::DeprecationWarning -W default::pytest.PytestDeprecationWarning"
 )
@@ -107,7 +99,7 @@ class SweEvoGrader:
 
     def instruction(self, row: SweEvoRow) -> str:
         """The release notes alone: neither its pull requests nor its commits."""
-        return _PROMPT.format(
+        return SWE_EVO_PROMPT.format(
             workdir=WORKDIR,
             start=row.start_version,
             end=row.end_version,
@@ -127,7 +119,7 @@ class SweEvoGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
-        paper: Mapping[str, bytes] | None = None,
+        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Reset, apply tests and submission, install, run the tests of the test patch."""
         reset = f"git reset --quiet --hard {shlex.quote(row.base_commit)}"
@@ -152,7 +144,7 @@ class SweEvoGrader:
                 applied = replace(applied, change=await asyncio.to_thread(_without_tests, applied.change, tests))
         if failed.command_index is None:
             return SweTestRun(applied=False, error=failed.output, scores={"fix_rate": 0.0}).with_patch(applied)
-        script = with_line_before_tests(eval_script(row), await put_paper(environment, paper))
+        script = with_line_before_tests(eval_script(row), await put_variant(environment, variant))
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,

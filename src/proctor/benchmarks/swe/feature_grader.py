@@ -10,7 +10,7 @@ from typing import Any, Final
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    put_paper,
+    put_variant,
     run_bash,
     run_required,
 )
@@ -91,7 +91,7 @@ class FeatureBenchGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
-        paper: Mapping[str, bytes] | None = None,
+        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Lay out the masked project, apply, add the hidden tests, run each test file; exit codes decide."""
         files = "/tmp/proctor-files"  # noqa: S108 - inside an environment of our own
@@ -111,7 +111,7 @@ class FeatureBenchGrader:
             # The official evaluation goes on where this fails; the tests then do not find the package.
             install = _login_shell(f"cd {environment.workdir} && pip install .")
             log = (await run_bash(environment, setup.adapt_script(install))).stdout
-        script = head + _tests_script(row) + await put_paper(environment, paper)
+        script = head + _tests_script(row) + await put_variant(environment, variant)
         added = await run_bash(environment, setup.adapt_script(script))
         log += added.stdout
         if added.exit_code:

@@ -2,7 +2,7 @@
 
 The official verdict is that of the benchmark's own procedure, on the submission as it is. Ours is that of the same
 procedure with the protected files restored before the tests run; where a submission touches none, one run gives both.
-A submission that passes must also pass before a second witness, and fail its altered tests (`witness`). A run that
+A submission that passes must also pass a verification run, and fail its altered tests (`verification_run`). A run that
 fails is repeated with nothing else beside it before it counts, and both runs are stored.
 """
 
@@ -21,7 +21,7 @@ from proctor.benchmarks.swe.instance_report import official_report
 from proctor.benchmarks.swe.official_rules import FAILING, PASSING
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.rows import R, SweRow
-from proctor.benchmarks.swe.witness import STATUSES, examine_submission
+from proctor.benchmarks.swe.verification_run import STATUSES, check_submission
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, TaskEvaluation, TestSummary
@@ -72,10 +72,10 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
         cause, reason = Cause.TESTS_FAILED, "the tests pass once and fail when they are run again"
     change = strict.first.change
     findings = () if change is None else audit_change(change, protected=job.protected)
-    exam = await _examine(job, patch) if cause is Cause.SOLVED else None
-    if exam is not None and exam.resolution.status is not Status.RESOLVED:
-        cause, reason = Cause.TAMPERED, exam.resolution.reason
-        if not exam.findings:
+    control_check = await _check_submission(job, patch) if cause is Cause.SOLVED else None
+    if control_check is not None and control_check.resolution.status is not Status.RESOLVED:
+        cause, reason = Cause.TAMPERED, control_check.resolution.reason
+        if not control_check.findings:
             reason = f"passes only by its log; in the verification run: {reason}"
     verdict = _verdict(job, cause, reason, strict.final)
     official_status = Status.RESOLVED if official.final.resolved else Status.UNRESOLVED
@@ -84,8 +84,8 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
         verdict,
         official=official_status if official_status is not verdict.status else None,
         tests=_test_outcomes(job.row, strict.final),
-        findings=(*(exam.findings if exam is not None else ()), *findings),
-        controls=exam.controls if exam is not None else _no_controls(job, cause),
+        findings=(*(control_check.findings if control_check is not None else ()), *findings),
+        controls=control_check.controls if control_check is not None else _no_controls(job, cause),
         applied_with=strict.final.applied_with,
         flaky=tuple(dict.fromkeys((*strict.flaky, *official.flaky, *twice))),
         seconds=strict.final.seconds,
@@ -98,16 +98,21 @@ async def grade(job: SweGradingJob[R], prediction: Prediction) -> TaskEvaluation
     return job.evaluation(prediction, verdict, post_patch=post_patch, notes=tuple(notes))
 
 
-async def _examine(job: SweGradingJob[R], patch: bytes) -> ControlledRun | None:
-    """What the second witness says; as everywhere, a failure is seen twice before it counts."""
-    exam = await examine_submission(job, patch)
-    if exam is None or exam.resolution.status is Status.RESOLVED or exam.findings or not job.retest_failures:
-        return exam
-    return await examine_submission(job, patch)
+async def _check_submission(job: SweGradingJob[R], patch: bytes) -> ControlledRun | None:
+    """What the verification run says; as everywhere, a failure is seen twice before it counts."""
+    control_check = await check_submission(job, patch)
+    if (
+        control_check is None
+        or control_check.resolution.status is Status.RESOLVED
+        or control_check.findings
+        or not job.retest_failures
+    ):
+        return control_check
+    return await check_submission(job, patch)
 
 
 def _no_controls(job: SweGradingJob[R], cause: Cause) -> ControlSummary | None:
-    """What is said of a submission that is resolved without a second witness: none of its tests is controlled."""
+    """What is said of a submission that is resolved without a verification run: none of its tests is controlled."""
     if cause is not Cause.SOLVED or not job.context.options.controls:
         return None
     return ControlSummary(pairs=0, controlled=0, uncontrolled=(*job.row.fail_to_pass, *job.row.pass_to_pass))

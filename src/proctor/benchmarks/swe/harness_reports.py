@@ -74,7 +74,7 @@ def to_pro_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes
 
 
 def to_evo_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
-    """SWE-EVO's numbers over the whole exam: resolved, applied, and fix rate."""
+    """SWE-EVO's numbers over all tasks: resolved, applied, and fix rate."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     applied = [outcome for outcome in outcomes if outcome.cause is not Cause.DOES_NOT_APPLY]
     return _json(
@@ -92,7 +92,7 @@ def to_evo_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes
 
 
 def to_feature_report(outcomes: Sequence[SweOutcome], total: Sequence[str]) -> bytes:
-    """FeatureBench's report of one attempt, over the whole exam."""
+    """FeatureBench's report of one attempt, over all tasks."""
     number = len({*total, *(outcome.instance_id for outcome in outcomes)}) or 1
     named = {
         name: sorted(outcome.instance_id for outcome in outcomes if outcome.cause is cause)

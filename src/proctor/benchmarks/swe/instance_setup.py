@@ -12,7 +12,7 @@ from msgspec import field
 from proctor.benchmarks.swe.rows import SweRow
 from proctor.core.environment import EnvironmentSpec
 from proctor.core.record import Record
-from proctor.workspaces import Base
+from proctor.workspaces import BaseTree
 
 
 class StartState(Record):
@@ -62,7 +62,7 @@ class InstanceSetup(Protocol):
         """
         ...
 
-    async def base(self, environment_digest: str) -> Base:
+    async def base(self, environment_digest: str) -> BaseTree:
         """Our own copy of what the agent found in the workdir; `environment_digest` identifies its environment."""
         ...
 

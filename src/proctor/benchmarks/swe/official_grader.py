@@ -49,11 +49,11 @@ class OfficialGrader(Protocol[R_contra]):
         *,
         protected: tuple[str, ...],
         seconds: float,
-        paper: Mapping[str, bytes] | None = None,
+        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Test a submission in a fresh environment of the setup.
 
         `protected` are patterns of paths that are restored before the tests run: none for the official verdict, the
-        task's for ours. `paper` are test files, by path, that take the place of the benchmark's own.
+        task's for ours. `variant` are test files, by path, that take the place of the benchmark's own.
         """
         ...

@@ -8,7 +8,7 @@ from proctor.benchmarks.swe.rows import SweRow
 from proctor.core.submission import PatchKind
 from proctor.grading import TEST_MACHINERY, is_protected
 from proctor.workspaces import patch_paths
-from proctor.workspaces.diffs import parse_diff
+from proctor.workspaces.diff_parser import parse_diff
 
 # What configures test programs. Honest work changes these files too, so they are protected only where the oracle leaves
 # them alone.

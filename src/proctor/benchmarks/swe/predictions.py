@@ -60,7 +60,7 @@ def read_swe_predictions(file: Path) -> list[SwePrediction]:
     for place, entry in _entries(text, file):
         try:
             predictions.append(_swe_prediction(entry))
-        except _InvalidPredictionError as wrong:
+        except _InvalidPredictionRow as wrong:
             problems.append(f"{file}:{place}: {wrong}")
     if problems:
         raise UsageError(f"{len(problems)} bad predictions, nothing was run", where=file, details=problems)
@@ -83,7 +83,7 @@ def first_attempts(predictions: Iterable[SwePrediction], file: Path) -> dict[str
     return {identity: prediction.prediction for identity, prediction in chosen.items()}
 
 
-class _InvalidPredictionError(Exception):
+class _InvalidPredictionRow(Exception):
     """What is wrong with one entry."""
 
 
@@ -107,25 +107,25 @@ def _entries(text: str, file: Path) -> Iterable[tuple[str, Any]]:
             try:
                 found.append((str(number), parse_json(line)))
             except ValueError as error:
-                found.append((str(number), _InvalidPredictionError(f"not JSON: {error}")))
+                found.append((str(number), _InvalidPredictionRow(f"not JSON: {error}")))
     return found
 
 
 def _swe_prediction(entry: Any) -> SwePrediction:
-    if isinstance(entry, _InvalidPredictionError):
+    if isinstance(entry, _InvalidPredictionRow):
         raise entry
     if not isinstance(entry, dict):
-        raise _InvalidPredictionError("not an object")
+        raise _InvalidPredictionRow("not an object")
     identity = entry.get("instance_id")
     if not isinstance(identity, str) or not identity:
-        raise _InvalidPredictionError("it has no instance_id")
+        raise _InvalidPredictionRow("it has no instance_id")
     result = entry.get("test_result")
     inner = result.get("git_patch") if isinstance(result, dict) else None
     if not {"model_patch", "patch"} & entry.keys() and not isinstance(result, dict):
-        raise _InvalidPredictionError(f"{identity} has none of model_patch, patch and test_result.git_patch")
+        raise _InvalidPredictionRow(f"{identity} has none of model_patch, patch and test_result.git_patch")
     patch = entry.get("model_patch", entry.get("patch", inner))
     if patch is not None and not isinstance(patch, str):
-        raise _InvalidPredictionError(f"the patch of {identity} is not a string")
+        raise _InvalidPredictionRow(f"the patch of {identity} is not a string")
     attempt = entry.get("n_attempt", 1)
     return SwePrediction(
         instance_id=identity,

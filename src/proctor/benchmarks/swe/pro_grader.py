@@ -13,29 +13,19 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import (
     SweTestRun,
     apply_in_environment,
-    put_paper,
+    put_variant,
     run_bash,
     run_required,
 )
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench_pro
+from proctor.benchmarks.swe.prompts import SWE_BENCH_PRO_BODY, SWE_BENCH_PRO_PROMPT
 from proctor.benchmarks.swe.rows import SweBenchProRow
 from proctor.core.environment import Environment
 
 WORKDIR: Final = "/app"
 TIMEOUT_SECONDS: Final = 3600.0
 _SCRIPTS_DIR: Final = "/workspace"
-_PROMPT: Final = """\
-Implement the change to the repository in {workdir} that this pull request description asks for:
-
-<pr_description>
-{body}
-</pr_description>
-
-Change the source code in {workdir} so that it does what the description asks for, also in cases that it does not list.
-The tests for this change already exist: do not edit test files or test configuration."""
-# The part that the official prompt is made of, in its words.
-_PROMPT_BODY: Final = "{statement}\n\nRequirements:\n{requirements}\n\nNew interfaces introduced:\n{interface}"
 _BINARY: Final = re.compile(rb"^(?:GIT binary patch|Binary files .* differ)$", re.MULTILINE)
 
 
@@ -67,10 +57,10 @@ class SweBenchProGrader:
 
     def instruction(self, row: SweBenchProRow) -> str:
         """Statement, requirements and interface. The instance's id, which holds the oracle's commit, is not shown."""
-        body = _PROMPT_BODY.format(
+        body = SWE_BENCH_PRO_BODY.format(
             statement=row.problem_statement, requirements=row.requirements, interface=row.interface
         ).strip()
-        return _PROMPT.format(workdir=WORKDIR, body=body)
+        return SWE_BENCH_PRO_PROMPT.format(workdir=WORKDIR, body=body)
 
     def oracle_patch(self, row: SweBenchProRow) -> bytes:
         """The reference patch."""
@@ -85,7 +75,7 @@ class SweBenchProGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
-        paper: Mapping[str, bytes] | None = None,
+        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Reset, apply or continue without, add the tests, run the script, let the instance's own parser read it."""
         commit = shlex.quote(row.base_commit)
@@ -103,7 +93,7 @@ class SweBenchProGrader:
         )
         await environment.put(row.parser.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/parser.py")
         await environment.put(row.test_patch.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/tests.diff")
-        script = entry_script(row, environment.workdir, before_tests=await put_paper(environment, paper))
+        script = entry_script(row, environment.workdir, before_tests=await put_variant(environment, variant))
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         # The official grader runs the tests without the patch then; a submission that changes nothing cannot pass.
         is_applied = applied.command_index is not None or not patch.strip()

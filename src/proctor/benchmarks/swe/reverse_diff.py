@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from proctor.workspaces.diffs import DiffLine, FileDiff, parse_diff
+from proctor.workspaces.diff_parser import DiffLine, FileDiff, parse_diff
 
 _HUNK: Final = re.compile(r"^@@ -(\S+) \+(\S+) @@(.*)$")
 _SWAPPED: Final = (

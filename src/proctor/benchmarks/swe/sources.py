@@ -13,7 +13,7 @@ from proctor.benchmarks.swe.evo_grader import SweEvoGrader
 from proctor.benchmarks.swe.feature_grader import FeatureBenchGrader
 from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.pro_grader import SweBenchProGrader
-from proctor.benchmarks.swe.row_sources import (
+from proctor.benchmarks.swe.row_loading import (
     EVO_REPOSITORY,
     PRO_REPOSITORY,
     TASKS_REPOSITORY,

@@ -8,11 +8,12 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_paper, run_bash
+from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_variant, run_bash
 from proctor.benchmarks.swe.eval_log import read_log, with_exit_code, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.official_rules import swe_bench
 from proctor.benchmarks.swe.parsers import find_parser
+from proctor.benchmarks.swe.prompts import SWE_BENCH_PROMPT
 from proctor.benchmarks.swe.rows import SweBenchRow
 from proctor.core.environment import Environment
 
@@ -25,16 +26,6 @@ _APPLY_COMMANDS: Final = (
     "patch --batch --forward --fuzz=5 -p1 -i",
 )
 _APPLY_LABELS: Final = {0: None, 1: "git apply --3way", 2: "git apply --reject", 3: "patch --fuzz=5", 80: "as it was"}
-_PROMPT: Final = """\
-Fix the problem in the repository in {workdir} that this pull request description reports:
-
-<pr_description>
-{statement}
-</pr_description>
-
-Change the source code in {workdir} so that it does what the description asks for, also in cases that it does not list.
-The tests for this change already exist: do not edit test files or test configuration. All dependencies of the
-project are installed."""
 
 
 class SweBenchGrader:
@@ -57,7 +48,7 @@ class SweBenchGrader:
     def instruction(self, row: SweBenchRow) -> str:
         """The problem statement alone. Line ends are often those of a web form."""
         statement = row.problem_statement.replace("\r\n", "\n").strip()
-        return _PROMPT.format(workdir=WORKDIR, statement=statement)
+        return SWE_BENCH_PROMPT.format(workdir=WORKDIR, statement=statement)
 
     def oracle_patch(self, row: SweBenchRow) -> bytes:
         """The reference patch."""
@@ -72,7 +63,7 @@ class SweBenchGrader:
         *,
         protected: tuple[str, ...],
         seconds: float,
-        paper: Mapping[str, bytes] | None = None,
+        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Apply, restore what is protected, run the eval script, read its log."""
         applied = await apply_in_environment(
@@ -80,7 +71,7 @@ class SweBenchGrader:
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output)
-        script = with_line_before_tests(with_exit_code(row.eval_script), await put_paper(environment, paper))
+        script = with_line_before_tests(with_exit_code(row.eval_script), await put_variant(environment, variant))
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,

@@ -88,9 +88,9 @@ def _print_benchmarks(*, as_json: bool) -> None:
 
 
 def _print_runnable(source: Benchmark, tasks: Sequence[Task], request: TaskRequest, *, as_json: bool) -> None:
-    from proctor.runner.preflight import obstacles_by_task
+    from proctor.runner.preflight import missing_requirements_by_task
 
-    known = asyncio.run(obstacles_by_task(source, tasks, request))
+    known = asyncio.run(missing_requirements_by_task(source, tasks, request))
     if as_json:
         rows = tuple(RunnableRow(id=name, runnable=why is None, reason=why) for name, why in known.items())
         print_json(RunnableList(benchmark=source.name, runner=request.runner, tasks=rows))

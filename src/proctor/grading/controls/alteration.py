@@ -37,7 +37,7 @@ class Alteration(Record):
         first_line, last_line: of the changed assertion in the original file, counted from 1.
         original, altered: the changed text before and after, for the evidence.
         contradicts: whoever passes the original test fails this one, whatever the right result is: a literal changed
-            in a plain comparison that every pass of the test makes. Such a twin can do without an oracle.
+            in a plain comparison that every pass of the test makes. Such an alteration can do without an oracle.
     """
 
     path: str

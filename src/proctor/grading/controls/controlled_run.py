@@ -18,10 +18,16 @@ from proctor.core.causes import Status
 from proctor.core.record import Record
 from proctor.core.trees import LINK, file_paths, read_entry
 from proctor.core.verdict import ControlSummary, Finding
-from proctor.grading.controls.exam import control_findings, control_summary, examine, resolve_exam, stands_so_far
+from proctor.grading.controls.control_check import (
+    control_findings,
+    control_summary,
+    may_be_resolved,
+    resolve_control_check,
+    run_test_variants,
+)
 from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
-from proctor.grading.controls.papers import ControlSet, RequestedRun, Requests, RunPaper, make_runs
-from proctor.grading.controls.proof import prove_controls, sample_tests, unproved_controls
+from proctor.grading.controls.oracle_validation import prove_controls, sample_tests, unproved_controls
+from proctor.grading.controls.test_variants import ControlSet, RequestedRun, Requests, RunVariant, make_runs
 from proctor.grading.outcome import TestRun
 from proctor.grading.protection import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
@@ -38,7 +44,7 @@ class ControlledTests:
         key: identifies all that the control set depends on: environment, tests, oracle, grader.
         sources: reads the test files, by path, as they are when the tests run.
         has_oracle: whether there is an oracle to prove the control set with.
-        pairs: of papers; 0 turns control exams off.
+        pairs: of variants; 0 turns control checks off.
     """
 
     key: str
@@ -121,7 +127,7 @@ class ControlledRun(Record):
     controls: ControlSummary | None = None
 
 
-def controlled_exam(
+def controlled_check(
     tests: ControlledTests, before: Callable[[], TestRun | None], *, repeats: int = 1
 ) -> Requests[ControlledRun]:
     """Ask for runs of the tests on a submission, as they are and altered, and judge it.
@@ -146,32 +152,32 @@ def controlled_exam(
         if controls is None or not controls.pairs:
             summary = control_summary(controls, None) if controls is not None else None
             return msgspec.structs.replace(ended, controls=summary)
-    exam = yield from examine(
+    control_check = yield from run_test_variants(
         controls,
         tests.sources(),
-        lambda run, unseen: stands_so_far(before(), run, tests.expectation, unseen),
+        lambda run, unseen: may_be_resolved(before(), run, tests.expectation, unseen),
         repeats=repeats,
         plain=plain,
         passing=tests.expectation.passing,
     )
     return ControlledRun(
-        resolution=resolve_exam(before(), exam, controls, tests.expectation),
-        runs=exam.runs,
+        resolution=resolve_control_check(before(), control_check, controls, tests.expectation),
+        runs=control_check.runs,
         plain=bool(plain),
-        findings=control_findings(exam) if exam.complete else (),
-        controls=control_summary(controls, exam),
+        findings=control_findings(control_check) if control_check.complete else (),
+        controls=control_summary(controls, control_check),
     )
 
 
 async def run_controlled(
-    tests: ControlledTests, run_paper: RunPaper, run_oracle: RunPaper, before: TestRun | None, *, repeats: int = 1
+    tests: ControlledTests, run_variant: RunVariant, run_oracle: RunVariant, before: TestRun | None, *, repeats: int = 1
 ) -> ControlledRun:
-    """The same with everything run: by `run_paper` on the submission, by `run_oracle` on the oracle."""
+    """The same with everything run: by `run_variant` on the submission, by `run_oracle` on the oracle."""
     async with tests.lock():
-        return await make_runs(controlled_exam(tests, lambda: before, repeats=repeats), run_paper, run_oracle)
+        return await make_runs(controlled_check(tests, lambda: before, repeats=repeats), run_variant, run_oracle)
 
 
-async def find_or_prove(tests: ControlledTests, run_oracle: RunPaper, before: TestRun | None) -> ControlSet:
+async def find_or_prove(tests: ControlledTests, run_oracle: RunVariant, before: TestRun | None) -> ControlSet:
     """The control set of a task, made and proved where it is not known."""
     async with tests.lock():
         return await make_runs(tests.proof(before), run_oracle)

@@ -10,10 +10,10 @@ from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.changes import changed_since, data_files
 from proctor.grading.state.copies import (
     CopyFailed,
-    ExamPlace,
-    KeptFiles,
+    FinalFiles,
+    GradingTarget,
     keep_files,
-    open_place,
+    open_grading_target,
     with_findings,
 )
 from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
@@ -30,23 +30,23 @@ from proctor.grading.state.processes import (
 )
 from proctor.grading.state.programs import InstalledProgram, ProgramTable, script_words
 from proctor.grading.state.quarantine import GraderMarkers, QuarantinedEnvironment, quarantine
-from proctor.grading.state.service_grace import ServiceGrace, wait_for_services
+from proctor.grading.state.service_startup_wait import ServiceStartupWait, wait_for_services
 from proctor.grading.state.snapshot import EnvironmentSnapshot, load_snapshot, take_snapshot
 
 __all__ = [
     "CopyFailed",
     "EnvironmentCode",
     "EnvironmentSnapshot",
-    "ExamPlace",
+    "FinalFiles",
     "GraderMarkers",
+    "GradingTarget",
     "InstalledProgram",
-    "KeptFiles",
     "LeftoverPolicy",
     "ProcessInfo",
     "ProcessList",
     "ProgramTable",
     "QuarantinedEnvironment",
-    "ServiceGrace",
+    "ServiceStartupWait",
     "ShellResult",
     "changed_since",
     "data_files",
@@ -55,7 +55,7 @@ __all__ = [
     "kill_processes",
     "list_processes",
     "load_snapshot",
-    "open_place",
+    "open_grading_target",
     "parse_process_list",
     "quarantine",
     "retry_without_leftovers",

@@ -24,7 +24,9 @@ async def data_files(environment: Environment, *, path: str) -> frozenset[str]:
     return frozenset(file for file in await _find(environment, None, path, _SYSTEM_PLACES) if not _is_of_service(file))
 
 
-async def late_work(environment: Environment, when: float, *, path: str, named: str) -> tuple[str, ...]:
+async def files_changed_after_deadline(
+    environment: Environment, when: float, *, path: str, named: str
+) -> tuple[str, ...]:
     """Files changed since then that can be work on the task: data, and whatever the text `named` gives the name of."""
     changed = await _find(environment, when, path, ())
     return tuple(file for file in changed if _can_be_work(file, named))[:_MAX_LATE]

@@ -23,7 +23,7 @@ _PAUSE_SECONDS: Final = 1.0
 _NO_START_SIGNS: Final = ("OCI runtime", "has no shell")
 
 
-class ExamPlace(StrEnum):
+class GradingTarget(StrEnum):
     """Where the grader's commands run, from the best to the last resort.
 
     COPY: all files are those of the moment when the time was up. LIVE_FILES: programs and settings are, while data is
@@ -39,7 +39,7 @@ class CopyFailed(Exception):
     """The machine is in a state of which no copy can be started, while its image starts."""
 
 
-class KeptFiles(NamedTuple):
+class FinalFiles(NamedTuple):
     """The files of a machine when the time was up. Without a checkpoint, no copies of the machine can be made."""
 
     checkpoint: Checkpoint | None
@@ -47,7 +47,7 @@ class KeptFiles(NamedTuple):
 
 
 @asynccontextmanager
-async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[KeptFiles]:
+async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[FinalFiles]:
     """Keep the files of a machine as they are now, but with the shells of its snapshot in `folder`.
 
     Raises:
@@ -56,7 +56,7 @@ async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[Ke
     findings = tuple(await restore_shells(environment, folder))
     checkpoint = await environment.checkpoint()
     try:
-        yield KeptFiles(checkpoint, findings)
+        yield FinalFiles(checkpoint, findings)
     finally:
         if checkpoint is not None:
             await checkpoint.remove()
@@ -69,8 +69,8 @@ def with_findings(quarantined: QuarantinedEnvironment, findings: Iterable[Findin
 
 
 @asynccontextmanager
-async def open_place(
-    place: ExamPlace, machine: Environment, checkpoint: Checkpoint | None
+async def open_grading_target(
+    target: GradingTarget, machine: Environment, checkpoint: Checkpoint | None
 ) -> AsyncIterator[Environment]:
     """The environment to run a grader in; a copy is removed afterwards.
 
@@ -78,10 +78,10 @@ async def open_place(
         CopyFailed: no copy can be started, by the agent's doing.
         InfrastructureError: the engine cannot make it.
     """
-    if place is ExamPlace.MACHINE or checkpoint is None:
+    if target is GradingTarget.MACHINE or checkpoint is None:
         yield machine
         return
-    async with await _start_copy(checkpoint, live_files=place is ExamPlace.LIVE_FILES) as copy:
+    async with await _start_copy(checkpoint, live_files=target is GradingTarget.LIVE_FILES) as copy:
         yield copy
 
 

@@ -13,7 +13,8 @@ from proctor.core.record import Record
 from proctor.core.verdict import Finding
 from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.archive import ArchiveOrigin, compare_with_archive
-from proctor.grading.state.changes import late_work
+from proctor.grading.state.changes import files_changed_after_deadline
+from proctor.grading.state.grader_settings import guarded_programs, set_aside_settings
 from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
@@ -34,8 +35,7 @@ from proctor.grading.state.programs import (
     find_programs,
     package_origins,
 )
-from proctor.grading.state.service_grace import ServiceGrace, ServiceWait, wait_for_services
-from proctor.grading.state.settings import guarded_programs, set_aside_settings
+from proctor.grading.state.service_startup_wait import ServiceStartupWait, ServiceWait, wait_for_services
 from proctor.grading.state.snapshot import (
     PRELOAD,
     EnvironmentSnapshot,
@@ -105,7 +105,7 @@ async def quarantine(
     checkpoint: Checkpoint | None = None,
     ask_archive: bool = False,
     inspect: bool = True,
-    grace: ServiceGrace | None = None,
+    grace: ServiceStartupWait | None = None,
 ) -> QuarantinedEnvironment:
     """Make an environment ready for a grader with these words, those of `take_snapshot`, in the same `folder`.
 
@@ -205,7 +205,7 @@ async def _end_processes(
     snapshot: EnvironmentSnapshot,
     path: str,
     policy: LeftoverPolicy,
-    grace: ServiceGrace | None,
+    grace: ServiceStartupWait | None,
 ) -> _ProcessOutcome:
     wait = ServiceWait()
     late: tuple[str, ...] = ()
@@ -214,7 +214,7 @@ async def _end_processes(
     own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
     own = [*wait.killed, *own]
     if grace is not None:
-        late = await late_work(environment, grace.since, path=path, named=grace.named)
+        late = await files_changed_after_deadline(environment, grace.since, path=path, named=grace.named)
     findings = [_process_finding(EnvironmentCode.AGENT_RUNNING, process, "was still running") for process in own]
     findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "was killed") for process in rest]
     if kept.init_start_time != snapshot.init_start_time:

@@ -12,10 +12,10 @@ from typing import Final, Literal
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.record import Record, read_record, to_json
+from proctor.grading.state.grader_settings import SettingsFile, guarded_programs, record_settings
 from proctor.grading.state.libraries import LibraryFiles, list_libraries
 from proctor.grading.state.processes import list_processes
 from proctor.grading.state.programs import INTERPRETERS, TOOLS, TRUSTED_TOOLS, InstalledProgram, find_programs
-from proctor.grading.state.settings import SettingsFile, guarded_programs, record_settings
 
 SHELLS: Final = ("/bin/sh", "/bin/bash")
 PRELOAD: Final = "/etc/ld.so.preload"

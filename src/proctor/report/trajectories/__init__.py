@@ -12,7 +12,7 @@ from proctor.core.record import read_bytes
 from proctor.core.result import AgentMetrics, ModelUsage, TaskResult
 from proctor.core.run import RunConfig
 from proctor.core.trajectory import Step, Trajectory, sum_steps
-from proctor.report.trajectories.atif import from_atif, to_atif
+from proctor.report.trajectories.atif_codec import from_atif, to_atif
 from proctor.report.trajectories.claude_stream import read_stream
 from proctor.report.trajectories.recording import read_recording
 from proctor.results import RunStore

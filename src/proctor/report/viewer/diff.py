@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from proctor.workspaces import InvalidSubmission
-from proctor.workspaces.diffs import DiffLine, DiffLineKind, parse_diff
+from proctor.workspaces.diff_parser import DiffLine, DiffLineKind, parse_diff
 
 # Of longer patches some lines are not shown, and longer lines are not coloured; the whole file can be opened.
 MAX_LINES: Final = 4000

@@ -18,7 +18,7 @@ from proctor.report.run_list import RunFilter, RunOrder, run_list_row, sort_runs
 from proctor.report.run_table import SORTS, RunTable, TrialQuery, TrialRow, clamp_page
 from proctor.report.trajectories import agent_version, read_trajectory, to_atif
 from proctor.report.viewer.diff import PatchView, read_patch
-from proctor.report.viewer.filters import pretty_json
+from proctor.report.viewer.template_filters import pretty_json
 from proctor.results.attempt_record import SUBMISSION_FILES
 from proctor.workspaces.invalid_submission import LIMIT_BYTES
 

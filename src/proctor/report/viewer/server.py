@@ -15,7 +15,7 @@ from aiohttp import web
 from proctor.core import formatting
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError
 from proctor.report.run_index import RunIndex
-from proctor.report.viewer import filters, pages
+from proctor.report.viewer import pages, template_filters
 from proctor.report.viewer.access import LOOPBACK, Access
 from proctor.report.viewer.compare import compare_page, relative_change
 from proctor.results import usage_cost
@@ -40,7 +40,7 @@ _FILTERS: Final[tuple[Callable[..., Any], ...]] = (
     *(formatting.duration, formatting.file_size, formatting.money, formatting.percent, formatting.plural),
     *(formatting.percentage_points, formatting.short_count, formatting.timestamp, formatting.visible),
     relative_change,
-    *(filters.pretty_json, filters.since_start, filters.sum_tokens, usage_cost),
+    *(template_filters.pretty_json, template_filters.since_start, template_filters.sum_tokens, usage_cost),
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -216,7 +216,7 @@ def templates(*, static: bool = False) -> jinja2.Environment:
     )
     environment.filters |= {function.__name__: function for function in _FILTERS}
     environment.globals |= {
-        "url": filters.url,
+        "url": template_filters.url,
         "static": static,
         "per_page": pages.STEPS_PER_PAGE,
         "lines_at_once": pages.LINES_AT_ONCE,

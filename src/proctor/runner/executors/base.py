@@ -15,7 +15,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
-from proctor.runner.resources import MachineResources
+from proctor.runner.run_resources import MachineResources
 
 if TYPE_CHECKING:
     from proctor.runner.state import RunSession

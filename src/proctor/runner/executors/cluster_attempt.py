@@ -22,14 +22,14 @@ from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
 from proctor.runner.executors.base import Assignment
 from proctor.runner.executors.messages import (
     AttemptEnded,
-    AttemptOrder,
     EnvironmentUsed,
-    EvaluationOrder,
     FileBytes,
     GradingEnded,
-    GradingOrder,
     HealthFound,
     ModelResponded,
+    NodeAttemptJob,
+    NodeEvaluationJob,
+    NodeGradingJob,
     NodeMessage,
     NodeMessages,
     Progress,
@@ -83,11 +83,11 @@ class ClusterAttempt(Assignment):
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
         client, started_at, clock = self._client, _now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
-        order = await asyncio.to_thread(self._order, spec)
-        self._key = order.key
+        job = await asyncio.to_thread(self._job, spec)
+        self._key = job.key
         callbacks.progress(f"on {client.name}")
         copy = RecordingCopy(recording)
-        receiving = asyncio.create_task(self._receive(order, spec, copy, callbacks))
+        receiving = asyncio.create_task(self._receive(job, spec, copy, callbacks))
         lost = asyncio.create_task(client.lost.wait())
         try:
             await asyncio.wait({receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,12 +104,12 @@ class ClusterAttempt(Assignment):
             copy.end_line()
         except BaseException:
             if not client.lost.is_set():
-                client.send("cancel", order.key)
+                client.send("cancel", job.key)
             raise
         finally:
             lost.cancel()
             receiving.cancel()
-            client.finish(order.key)
+            client.finish(job.key)
             await self._syncs.run(copy.close)
         detail = f"node {client.name} was lost: {client.lost_reason}"
         return self._ended_early(spec, Cause.NODE_LOST, detail, started_at, time.monotonic() - clock)
@@ -119,12 +119,12 @@ class ClusterAttempt(Assignment):
         if self._key:
             self._client.send("discard", self._key)
 
-    def _order(self, spec: AttemptSpec) -> AttemptOrder:
+    def _job(self, spec: AttemptSpec) -> NodeAttemptJob:
         model = self._run.plan.model
         replayed = None
         if model is not None and model.kind == "replay":
             replayed = replayed_recording(model, spec.trial).read_bytes()
-        return AttemptOrder(
+        return NodeAttemptJob(
             run=run_key(self._run.config),
             trial=spec.trial,
             number=spec.number,
@@ -134,17 +134,17 @@ class ClusterAttempt(Assignment):
         )
 
     async def _receive(
-        self, order: AttemptOrder, spec: AttemptSpec, copy: RecordingCopy, callbacks: AttemptCallbacks
+        self, job: NodeAttemptJob, spec: AttemptSpec, copy: RecordingCopy, callbacks: AttemptCallbacks
     ) -> AttemptOutput:
         started_at, clock = _now(), time.monotonic()
-        async for messages in self._client.stream("attempt", order):
-            await self._store_recording(order, copy, messages)
+        async for messages in self._client.stream("attempt", job):
+            await self._store_recording(job, copy, messages)
             for message in messages:
                 self._report(message, callbacks)
                 match message:
                     case EnvironmentUsed():
                         if not self._check_environment(self._client, spec.trial.task_id, message.digest):
-                            await self._client.call("cancel", order.key)
+                            await self._client.call("cancel", job.key)
                     case FileBytes():
                         _write(spec.logs, message)
                     case StageFailed() if message.usage:
@@ -170,7 +170,7 @@ class ClusterAttempt(Assignment):
             case _:
                 pass
 
-    async def _store_recording(self, order: AttemptOrder, copy: RecordingCopy, messages: NodeMessages) -> None:
+    async def _store_recording(self, job: NodeAttemptJob, copy: RecordingCopy, messages: NodeMessages) -> None:
         """Store and sync what was recorded, charge what was spent, and only then acknowledge it."""
         parts = [message for message in messages if isinstance(message, RecordingBytes)]
         if not parts:
@@ -182,7 +182,7 @@ class ClusterAttempt(Assignment):
             raise NodeGone(str(error)) from error
         await self._syncs.sync(copy)
         self._charge(parts[-1].spent_usd)
-        self._client.acknowledge(order.key, copy.size)
+        self._client.acknowledge(job.key, copy.size)
 
     def _charge(self, spent_usd: float) -> None:
         if spent_usd > self._charged_usd:
@@ -227,21 +227,21 @@ class ClusterAttempt(Assignment):
         return AttemptOutput(record, {ATTEMPT_FILE: to_json(record)})
 
 
-async def receive_grading(client: NodeClient, order: GradingOrder, folder: Path) -> TaskEvaluation:
+async def receive_grading(client: NodeClient, job: NodeGradingJob, folder: Path) -> TaskEvaluation:
     """Have a node grade a submission; its evidence is stored in `folder`.
 
     Raises:
         NodeGone: the node is lost.
         InfrastructureError: it could not be graded there.
     """
-    ended = await receive_work(client, "grade", order, folder)
+    ended = await receive_work(client, "grade", job, folder)
     if not isinstance(ended, GradingEnded):
         raise NodeGone("the node returned no grading")
     return ended.evaluation
 
 
 async def receive_work(
-    client: NodeClient, method: str, order: GradingOrder | EvaluationOrder, folder: Path
+    client: NodeClient, method: str, job: NodeGradingJob | NodeEvaluationJob, folder: Path
 ) -> GradingEnded | HealthFound:
     """Have a node grade or validate something; its evidence is stored in `folder`, where the result says it is.
 
@@ -249,7 +249,7 @@ async def receive_work(
         NodeGone: the node is lost.
         InfrastructureError: it could not be done there.
     """
-    receiving = asyncio.create_task(_receive_work(client, method, order, folder))
+    receiving = asyncio.create_task(_receive_work(client, method, job, folder))
     lost = asyncio.create_task(client.lost.wait())
     try:
         await asyncio.wait({receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -257,7 +257,7 @@ async def receive_work(
             raise NodeGone(client.lost_reason)
         return receiving.result()
     except asyncio.CancelledError:
-        client.send("cancel", order.key)
+        client.send("cancel", job.key)
         raise
     finally:
         lost.cancel()
@@ -265,13 +265,13 @@ async def receive_work(
 
 
 async def _receive_work(
-    client: NodeClient, method: str, order: GradingOrder | EvaluationOrder, folder: Path
+    client: NodeClient, method: str, job: NodeGradingJob | NodeEvaluationJob, folder: Path
 ) -> GradingEnded | HealthFound:
     def here(artifacts: str | None, there: str) -> str | None:
         is_there = artifacts is not None and artifacts.startswith(there)
         return str(folder) + artifacts.removeprefix(there) if artifacts is not None and is_there else artifacts
 
-    async for messages in client.stream(method, order):
+    async for messages in client.stream(method, job):
         for message in messages:
             match message:
                 case FileBytes():

@@ -12,7 +12,7 @@ from proctor.core.request import EvaluateRequest
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.runner.executors.cluster_attempt import receive_work
-from proctor.runner.executors.messages import EvaluationOrder, EvaluationSetup, GradingEnded, HealthFound
+from proctor.runner.executors.messages import EvaluationSetup, GradingEnded, HealthFound, NodeEvaluationJob
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
 from proctor.runner.executors.ray_cluster import NodeGone
@@ -62,9 +62,9 @@ class ClusterGrader:
             async with self._pool.place("grading") as node:
                 if node is None:
                     raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
-                order = EvaluationOrder(f"evaluation/{disk_name(task.id)}", task.id, prediction)
+                job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
                 try:
-                    return await receive_work(node, "evaluate", order, context.folder)
+                    return await receive_work(node, "evaluate", job, context.folder)
                 except NodeGone as gone:
                     if node.usable:
                         node.lose(str(gone))

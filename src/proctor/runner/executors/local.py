@@ -12,7 +12,7 @@ from proctor.gateway import RunBudget
 from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptRunner, AttemptSpec
 from proctor.runner.executors.base import Assignment, Executor, GradingSpec
 from proctor.runner.prefetch import EnvironmentPrefetcher
-from proctor.runner.resources import MachineResources, RunResources, open_resources
+from proctor.runner.run_resources import MachineResources, RunResources, open_resources
 from proctor.runner.state import RunSession
 
 

@@ -56,7 +56,7 @@ class NodeInfo(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptOrder:
+class NodeAttemptJob:
     """An attempt that a node is to make.
 
     Attributes:
@@ -78,7 +78,7 @@ class AttemptOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class GradingOrder:
+class NodeGradingJob:
     """A submission that a node is to grade."""
 
     run: str
@@ -99,7 +99,7 @@ class EvaluationSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluationOrder:
+class NodeEvaluationJob:
     """A prediction that a node is to grade; without one, the task is validated."""
 
     key: str

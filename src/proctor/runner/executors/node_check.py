@@ -22,7 +22,7 @@ from proctor.runner.executors.messages import EvaluationSetup, NodeInfo, NodeRun
 from proctor.runner.machine_check import check_machine
 from proctor.runner.preflight import environment_digest, make_provider
 from proctor.runner.request import current_machine
-from proctor.runner.resources import MachineResources
+from proctor.runner.run_resources import MachineResources
 from proctor.runner.scratch import scratch_folder
 
 

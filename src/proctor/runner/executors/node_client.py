@@ -24,7 +24,7 @@ class NodeClient:
 
     Attributes:
         info: what it says of itself, once it is open.
-        busy: attempts that are under way on it, of at most `places`; `grading` and `grading_places` likewise.
+        busy: attempts that are under way on it, of at most `slots`; `grading` and `grading_slots` likewise.
         assigned: attempts that it was ever given.
         drained: it gets no further work; why.
     """
@@ -35,8 +35,8 @@ class NodeClient:
         actor: NodeActor,
         *,
         lease_seconds: float,
-        places: int,
-        grading_places: int,
+        slots: int,
+        grading_slots: int,
         budget: RunBudget,
         on_change: Callable[[], None],
     ) -> None:
@@ -44,9 +44,9 @@ class NodeClient:
         self.name = node.name
         self.info: NodeInfo | None = None
         self.busy = 0
-        self.places = places
+        self.slots = slots
         self.grading = 0
-        self.grading_places = grading_places
+        self.grading_slots = grading_slots
         self.assigned = 0
         self.drained = ""
         self.images: set[str] = set()
@@ -130,9 +130,9 @@ class NodeClient:
         """An attempt is over."""
         self._acknowledged.pop(key, None)
 
-    def stream(self, method: str, order: object) -> AsyncIterator[NodeMessages]:
+    def stream(self, method: str, job: object) -> AsyncIterator[NodeMessages]:
         """Call a method that sends messages."""
-        return self._actor.stream(method, order)
+        return self._actor.stream(method, job)
 
     def drain_full_disk(self, detail: str) -> None:
         """Its disk is full: it gets no further work in this session, and what it works on goes on."""

@@ -48,14 +48,14 @@ class ClusterSettings:
     """How a session uses a cluster.
 
     Attributes:
-        places: agents running at once on each node; `grading_places` likewise for graders.
+        slots: agents running at once on each node; `grading_slots` likewise for graders.
         log: receives what a user should know, a sentence each.
     """
 
     address: str | None
     insecure: bool
-    places: int
-    grading_places: int
+    slots: int
+    grading_slots: int
     log: Callable[[str], None]
     lease_seconds: float = field(default_factory=lease_seconds)
     no_node_seconds: float = field(default_factory=no_node_seconds)
@@ -87,7 +87,7 @@ class _Waiter:
 
 
 class NodePool:
-    """Gives out places on nodes, in the order in which they are asked for."""
+    """Gives out slots on nodes, in the order of the requests."""
 
     def __init__(self, settings: ClusterSettings, budget: RunBudget, hooks: PoolHooks) -> None:
         self._settings = settings
@@ -157,7 +157,7 @@ class NodePool:
                 self._give_back(kind, node)
 
     def close_for(self, kind: WorkKind) -> None:
-        """Give out no further places for this; those that wait get none."""
+        """Give out no further slots for this; waiting requests get none."""
         self._closed.add(kind)
         waiting = self._waiting[kind]
         while waiting:
@@ -193,9 +193,9 @@ class NodePool:
     def statuses(self, kind: WorkKind) -> list[NodeStatus]:
         """How busy each node is with this."""
         return [
-            NodeStatus(name=node.name, busy=node.busy, places=node.places, problem=node.problem)
+            NodeStatus(name=node.name, busy=node.busy, slots=node.slots, problem=node.problem)
             if kind == "attempt"
-            else NodeStatus(name=node.name, busy=node.grading, places=node.grading_places, problem=node.problem)
+            else NodeStatus(name=node.name, busy=node.grading, slots=node.grading_slots, problem=node.problem)
             for node in self._nodes.values()
         ]
 
@@ -303,10 +303,10 @@ class NodePool:
         settings = self._settings
         client = NodeClient(
             node,
-            self._cluster.start_worker(node, settings.lease_seconds, settings.places + settings.grading_places),
+            self._cluster.start_worker(node, settings.lease_seconds, settings.slots + settings.grading_slots),
             lease_seconds=settings.lease_seconds,
-            places=settings.places,
-            grading_places=settings.grading_places,
+            slots=settings.slots,
+            grading_slots=settings.grading_slots,
             budget=self._budget,
             on_change=self.changed,
         )

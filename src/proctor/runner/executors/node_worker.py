@@ -31,15 +31,15 @@ from proctor.runner.executors.lease import NodeLease, boot_seconds
 from proctor.runner.executors.messages import (
     MAX_CHUNK_BYTES,
     AttemptEnded,
-    AttemptOrder,
     EnvironmentUsed,
-    EvaluationOrder,
     EvaluationSetup,
     FileBytes,
     GradingEnded,
-    GradingOrder,
     HealthFound,
     ModelResponded,
+    NodeAttemptJob,
+    NodeEvaluationJob,
+    NodeGradingJob,
     NodeInfo,
     NodeMessages,
     NodeRun,
@@ -55,8 +55,8 @@ from proctor.runner.executors.node_gate import NodeGate, Outbox
 from proctor.runner.executors.spool import Spool, file_digest
 from proctor.runner.models import ModelAccess, make_backend
 from proctor.runner.prefetch import EnvironmentPrefetcher
-from proctor.runner.resources import MachineResources, PlannedRun, RunResources, open_resources
 from proctor.runner.resume import RunState
+from proctor.runner.run_resources import MachineResources, PlannedRun, RunResources, open_resources
 from proctor.runner.scratch import scratch_folder
 
 
@@ -129,16 +129,16 @@ class NodeWorker:
             machine.tasks[task_id] for task_id in task_ids
         )
 
-    async def attempt(self, order: AttemptOrder) -> AsyncIterator[NodeMessages]:
+    async def attempt(self, job: NodeAttemptJob) -> AsyncIterator[NodeMessages]:
         """Make an attempt; all that is known of it as it becomes known, and at last `AttemptEnded`."""
-        resources, outbox = self._runs[order.run], Outbox()
+        resources, outbox = self._runs[job.run], Outbox()
         try:
-            logs = await asyncio.to_thread(self._spool.create, order.run, order.trial, order.number)
-            spec = await asyncio.to_thread(self._attempt_spec, order, logs)
+            logs = await asyncio.to_thread(self._spool.create, job.run, job.trial, job.number)
+            spec = await asyncio.to_thread(self._attempt_spec, job, logs)
         except OSError as error:
             yield [_failure(error)]
             return
-        gate = self._gates[order.key] = NodeGate(logs / RECORDING_FILE, outbox, self._lease)
+        gate = self._gates[job.key] = NodeGate(logs / RECORDING_FILE, outbox, self._lease)
         callbacks = AttemptCallbacks(
             progress=lambda message: outbox.put(Progress(message)),
             model_responded=lambda event: outbox.put(ModelResponded(event)),
@@ -146,11 +146,11 @@ class NodeWorker:
         )
         runner = AttemptRunner(resources, spec, callbacks, gate)
         task = asyncio.create_task(runner.run())
-        self._tasks[order.key] = task
+        self._tasks[job.key] = task
         task.add_done_callback(lambda _: outbox.notify())
         try:
             if resources.machine.provider.uses_images:
-                yield [EnvironmentUsed(await self._environment_digest(resources, order.trial.task_id))]
+                yield [EnvironmentUsed(await self._environment_digest(resources, job.trial.task_id))]
             while not task.done():
                 messages = await outbox.wait()
                 yield [*gate.unsent(runner.spent_usd), *messages]
@@ -168,18 +168,18 @@ class NodeWorker:
             yield [AttemptEnded(output.record, output.files, size, digest)]
         finally:
             gate.close()
-            self._gates.pop(order.key, None)
-            await self._stop(order.key)
+            self._gates.pop(job.key, None)
+            await self._stop(job.key)
 
-    async def grade(self, order: GradingOrder) -> AsyncIterator[NodeMessages]:
+    async def grade(self, job: NodeGradingJob) -> AsyncIterator[NodeMessages]:
         """Grade a submission; its evidence, and at last `GradingEnded`."""
-        resources = self._runs[order.run]
+        resources = self._runs[job.run]
         machine = resources.machine
         folder = await self._new_folder()
         context = GradingContext(provider=machine.provider, folder=folder, options=machine.grade_options)
-        task = machine.tasks[order.prediction.task_id]
-        grading = machine.benchmark.grade(task, order.prediction, context)
-        async for messages in self._work(order.key, grading, folder, resources.secrets):
+        task = machine.tasks[job.prediction.task_id]
+        grading = machine.benchmark.grade(task, job.prediction, context)
+        async for messages in self._work(job.key, grading, folder, resources.secrets):
             yield messages
 
     async def open_evaluation(self, setup: EvaluationSetup) -> NodeInfo:
@@ -187,21 +187,21 @@ class NodeWorker:
         self._evaluation, info = await open_evaluating(self._stack, self._name, setup)
         return info
 
-    async def evaluate(self, order: EvaluationOrder) -> AsyncIterator[NodeMessages]:
+    async def evaluate(self, job: NodeEvaluationJob) -> AsyncIterator[NodeMessages]:
         """Grade a prediction, or validate a task; the evidence, and at last `GradingEnded` or `HealthFound`."""
         evaluation = self._evaluation
         if evaluation is None:
             yield [StageFailed(Cause.INTERNAL_ERROR, "the node was not opened")]
             return
         folder = await self._new_folder()
-        task = next(task for task in evaluation.tasks if task.id == order.task_id)
+        task = next(task for task in evaluation.tasks if task.id == job.task_id)
         benchmark = evaluation.benchmark.for_provider(evaluation.provider)
         work: Coroutine[Any, Any, TaskEvaluation | TaskHealth]
-        if order.prediction is None:
+        if job.prediction is None:
             work = benchmark.validate(task, replace(evaluation.context(determinism_runs=2), folder=folder))
         else:
-            work = benchmark.grade(task, order.prediction, replace(evaluation.context(), folder=folder))
-        async for messages in self._work(order.key, work, folder, ()):
+            work = benchmark.grade(task, job.prediction, replace(evaluation.context(), folder=folder))
+        async for messages in self._work(job.key, work, folder, ()):
             yield messages
 
     async def _new_folder(self) -> Path:
@@ -289,15 +289,15 @@ class NodeWorker:
             task.cancel()
             await asyncio.wait({task})
 
-    def _attempt_spec(self, order: AttemptOrder, logs: Path) -> AttemptSpec:
+    def _attempt_spec(self, job: NodeAttemptJob, logs: Path) -> AttemptSpec:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         earlier = []
-        for number, content in enumerate(order.earlier_recordings, start=1):
+        for number, content in enumerate(job.earlier_recordings, start=1):
             earlier.append(folder / f"{number}.jsonl")
             earlier[-1].write_bytes(content)
-        if order.replayed is not None:
-            _replay_file(self._folder, order.trial.task_id, order.trial.number).write_bytes(order.replayed)
-        return AttemptSpec(order.trial, order.number, logs, tuple(earlier), order.spent_usd)
+        if job.replayed is not None:
+            _replay_file(self._folder, job.trial.task_id, job.trial.number).write_bytes(job.replayed)
+        return AttemptSpec(job.trial, job.number, logs, tuple(earlier), job.spent_usd)
 
     def _replayed_recording(self, spec: GatewaySessionSpec) -> Path:
         return _replay_file(self._folder, spec.task_id, int(spec.values.get("trial", "1")))

@@ -8,15 +8,15 @@ class PlacementCandidate(Protocol):
     """A node, as far as placement looks at it.
 
     Attributes:
-        busy: attempts that are under way on it, of at most `places`; `grading` and `grading_places` likewise.
+        busy: attempts that are under way on it, of at most `slots`; `grading` and `grading_slots` likewise.
         assigned: attempts that it was ever given.
     """
 
     name: str
     busy: int
-    places: int
+    slots: int
     grading: int
-    grading_places: int
+    grading_slots: int
     assigned: int
 
     def has_image(self, image: str | None) -> bool:
@@ -36,11 +36,11 @@ W = TypeVar("W", bound=WaitingTrial)
 
 
 def choose_for_attempt(nodes: Sequence[C], image: str | None) -> C | None:
-    """The node with the largest share of free places; among equals one that has the image; then the least used."""
-    free = [node for node in nodes if node.busy < node.places]
+    """The node with the largest share of free slots; among equals one that has the image; then the least used."""
+    free = [node for node in nodes if node.busy < node.slots]
     return min(
         free,
-        key=lambda node: (node.busy / node.places, not node.has_image(image), node.assigned, node.name),
+        key=lambda node: (node.busy / node.slots, not node.has_image(image), node.assigned, node.name),
         default=None,
     )
 
@@ -58,10 +58,10 @@ def choose_waiting(waiting: Sequence[W], node: PlacementCandidate) -> W:
 
 
 def choose_for_grading(nodes: Sequence[C], preferred: str | None) -> C | None:
-    """The node that answered, which has the image, if it has a free place for a grader; else the least busy one."""
-    free = [node for node in nodes if node.grading < node.grading_places]
+    """The node that ran the agent, which has the image, if it has a free slot for a grader; else the least busy one."""
+    free = [node for node in nodes if node.grading < node.grading_slots]
     return min(
         free,
-        key=lambda node: (node.name != preferred, node.grading / node.grading_places, node.name),
+        key=lambda node: (node.name != preferred, node.grading / node.grading_slots, node.name),
         default=None,
     )

@@ -23,7 +23,7 @@ from proctor.gateway.sync_queue import SyncQueue
 from proctor.runner.executors.base import Assignment, Executor, GradingSpec
 from proctor.runner.executors.cluster_address import find_cluster
 from proctor.runner.executors.cluster_attempt import ClusterAttempt, StoppedAssignment, receive_grading
-from proctor.runner.executors.messages import GradingOrder, NodeRun, NodeSetup, run_key
+from proctor.runner.executors.messages import NodeGradingJob, NodeRun, NodeSetup, run_key
 from proctor.runner.executors.node_check import program_versions
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
@@ -32,12 +32,12 @@ from proctor.runner.executors.ray_cluster import NodeGone
 from proctor.runner.executors.spool_collector import collect_spool
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import NodeStatus
-from proctor.runner.resources import MachineResources
+from proctor.runner.run_resources import MachineResources
 from proctor.runner.state import RunSession
 
 # Trials that are worked on or wait at once; nodes that join later find some that wait.
 _MAX_TRIALS: Final = 2048
-_PREFETCHED_PER_PLACE: Final = 2
+_PREFETCHED_PER_SLOT: Final = 2
 _COLLECT_SECONDS: Final = 10.0
 
 
@@ -84,20 +84,20 @@ class RayExecutor(Executor):
         """Have each node fetch what its first tasks need."""
         if self._machine.provider.uses_images:
             usable = self._pool.usable
-            each = _PREFETCHED_PER_PLACE * self._settings.places
+            each = _PREFETCHED_PER_SLOT * self._settings.slots
             self._prefetches.start((task.id for task in tasks), [node.node.id for node in usable], each)
             for node in usable:
                 self._prefetch_on(node)
 
     def _prefetch_on(self, node: NodeClient) -> None:
         """Have a node fetch what its next tasks need."""
-        share = self._prefetches.claim(node.node.id, _PREFETCHED_PER_PLACE * node.places)
+        share = self._prefetches.claim(node.node.id, _PREFETCHED_PER_SLOT * node.slots)
         node.images |= {image for task_id in share if (image := self._image(self._machine.tasks[task_id]))}
         node.send("prefetch", share)
 
     @asynccontextmanager
     async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:
-        """Reserve the money first, then wait for a node: places never stand idle for want of money."""
+        """Reserve the money first, then wait for a node: no slot is idle while money is awaited."""
         cap = run.config.max_cost_per_task if run.model is not None else None
         reservation = await self._budget.reserve(cap, spent_usd=spent_usd)
         try:
@@ -122,15 +122,15 @@ class RayExecutor(Executor):
             reservation.release()
 
     async def grade(self, run: RunSession, spec: GradingSpec) -> TaskEvaluation:
-        """Grade on the node that answered, if it has a place; where a node is lost meanwhile, on another one."""
+        """Grade on the node that ran the agent, if it has a free slot; if a node is lost, on another one."""
         while True:
             async with self._pool.place("grading", preferred=spec.node) as node:
                 if node is None:
                     raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
                 spec.on_started()
-                order = GradingOrder(run_key(run.config), f"grading/{spec.folder}", spec.prediction)
+                job = NodeGradingJob(run_key(run.config), f"grading/{spec.folder}", spec.prediction)
                 try:
-                    return await receive_grading(node, order, spec.folder)
+                    return await receive_grading(node, job, spec.folder)
                 except NodeGone as gone:
                     await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
                     if node.usable:

@@ -67,7 +67,7 @@ class NodeActor:
         with contextlib.suppress(Exception):  # its node may be gone, which is noticed otherwise
             getattr(self._handle, method).options(num_returns=0).remote(*arguments)
 
-    async def stream(self, method: str, order: object) -> AsyncIterator[NodeMessages]:
+    async def stream(self, method: str, job: object) -> AsyncIterator[NodeMessages]:
         """Call a method that sends messages until it is done.
 
         Raises:
@@ -76,7 +76,7 @@ class NodeActor:
         from ray.exceptions import RayError
 
         try:
-            sent = getattr(self._handle, method).options(num_returns="streaming").remote(order)
+            sent = getattr(self._handle, method).options(num_returns="streaming").remote(job)
             async for reference in sent:
                 yield await reference
         except RayError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from once import made_once
+from shared_fixture import made_once
 from swe_local_world import World, make_world
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from environment_factory import sh
-from once import one_at_a_time
 from proctor.benchmarks.python_envs import find_interpreters
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
@@ -16,6 +15,7 @@ from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.submission import PatchKind
 from proctor.environments.local import LocalProvider
 from proctor.runner.request import current_machine
+from shared_fixture import one_at_a_time
 from swe_local_world import CHEAT, FIXED, PYTHON, World, environment
 from waiting import until
 from workspaces_world import git
@@ -39,7 +39,7 @@ async def test_the_oracle_resolves_the_instance(world: World, tmp_path: Path) ->
     assert verdict.deviations == ()
 
 
-async def test_another_change_and_none_do_not(world: World, tmp_path: Path) -> None:
+async def test_a_wrong_or_empty_patch_is_unresolved(world: World, tmp_path: Path) -> None:
     other = b"--- a/README\n+++ b/README\n@@ -1 +1 @@\n-base\n+other\n"
     wrong = (await graded(world, other, tmp_path / "wrong")).verdict
     assert (wrong.status, wrong.cause) == (Status.UNRESOLVED, Cause.TESTS_FAILED)
@@ -101,7 +101,7 @@ async def test_the_instance_proves_sound_here(world: World, tmp_path: Path) -> N
     assert health.healthy, health
 
 
-async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
+async def test_another_python_version_is_a_deviation_of_verdict_and_health(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = tuple(one for one in find_interpreters() if one.version == PYTHON)
@@ -120,7 +120,7 @@ async def test_that_another_python_was_taken_is_said_of_verdict_and_health(
     assert (await benchmark.validate(task, context)).deviations == said
 
 
-def test_that_tests_run_in_ascii_is_said(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_tests_in_ascii_is_a_deviation(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.benchmarks.swe.local.local_setup.locale_deviations", lambda script: (script[:11],))
     benchmark = world.benchmark()
     (task,) = benchmark.tasks()
@@ -157,7 +157,7 @@ async def test_instances_with_the_same_pins_share_an_environment_that_is_built_o
     assert len([path for path in home.iterdir() if path.is_dir() and not path.name.startswith(".")]) == 1
 
 
-def test_what_keeps_an_instance_from_this_machine_is_said(world: World) -> None:
+def test_missing_requirements_of_an_instance_are_named(world: World) -> None:
     rows = {
         "its pins are not in the data": world.row(environment_yml=""),
         "it needs Python 4.7 or a newer one; this machine has": world.row(

@@ -6,7 +6,7 @@ is no network.
 
 import pytest
 
-from proctor.benchmarks.swe.local.network_tests import network_obstacle
+from proctor.benchmarks.swe.local.network_tests import missing_network
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow
 
 
@@ -31,14 +31,14 @@ def _case(*names: str, file: str = "test_requests.py", group: str = "RequestsTes
 
 def test_old_versions_of_requests_ask_httpbin() -> None:
     labels = _case("basic_building", "DIGEST_HTTP_200_OK_GET", "unicode_get[a]", "POSTBIN_GET_POST_FILES")
-    assert network_obstacle(_row("psf/requests", *labels)) == (
+    assert missing_network(_row("psf/requests", *labels)) == (
         "test_requests.py::RequestsTestCase::test_DIGEST_HTTP_200_OK_GET and 2 more of its tests ask httpbin.org,"
         " and there is no network"
     )
     oldest = _case("HTTP_302_GET", file="tests/test_requests.py", group="RequestsTestSuite")
-    assert network_obstacle(_row("psf/requests", *oldest)) == f"{oldest[0]} asks httpbin.org, and there is no network"
+    assert missing_network(_row("psf/requests", *oldest)) == f"{oldest[0]} asks httpbin.org, and there is no network"
     evo = SweEvoRow(**{name: getattr(_row("psf/requests", *labels), name) for name in SweEvoRow.__struct_fields__[:9]})
-    assert "httpbin.org" in str(network_obstacle(evo))
+    assert "httpbin.org" in str(missing_network(evo))
 
 
 @pytest.mark.parametrize(
@@ -49,24 +49,24 @@ def test_old_versions_of_requests_ask_httpbin() -> None:
         ("tests/test_lowlevel.py::test_chunked_upload", "tests/test_utils.py::TestAddressInNetwork::test_valid"),
     ],
 )
-def test_labels_that_ask_nobody_are_no_obstacle(labels: tuple[str, ...]) -> None:
-    assert network_obstacle(_row("psf/requests", *labels)) is None
+def test_tests_without_network_requests_can_run(labels: tuple[str, ...]) -> None:
+    assert missing_network(_row("psf/requests", *labels)) is None
 
 
-def test_the_same_names_in_other_projects_are_no_obstacle() -> None:
-    assert network_obstacle(_row("acme/blue", *_case("DIGEST_HTTP_200_OK_GET"))) is None
+def test_the_same_test_names_in_other_projects_can_run() -> None:
+    assert missing_network(_row("acme/blue", *_case("DIGEST_HTTP_200_OK_GET"))) is None
 
 
 def test_sphinx_checks_links_on_the_web_until_it_has_a_server_of_its_own() -> None:
     label = "tests/test_build_linkcheck.py::test_defaults_json"
-    assert network_obstacle(_row("sphinx-doc/sphinx", label, version="3.3")) == (
+    assert missing_network(_row("sphinx-doc/sphinx", label, version="3.3")) == (
         f"{label} asks www.google.com, and there is no network"
     )
-    assert network_obstacle(_row("sphinx-doc/sphinx", label, version="7.1")) is None
+    assert missing_network(_row("sphinx-doc/sphinx", label, version="7.1")) is None
     auth = "tests/test_build_linkcheck.py::test_auth_header_no_match"
-    assert network_obstacle(_row("sphinx-doc/sphinx", auth, version="3.3")) is None
+    assert missing_network(_row("sphinx-doc/sphinx", auth, version="3.3")) is None
 
 
 def test_tests_that_wait_for_lost_packets_need_a_route() -> None:
     label = "tests/test_requests.py::TestTimeout::test_connect_timeout[timeout0]"
-    assert str(network_obstacle(_row("psf/requests", label))).startswith(f"{label} waits for packets that get lost")
+    assert str(missing_network(_row("psf/requests", label))).startswith(f"{label} waits for packets that get lost")

@@ -63,7 +63,7 @@ def test_packages_that_only_conda_has_are_named() -> None:
         ("dependencies:\n  - pip=24.2=py39_0", "names no Python"),
     ],
 )
-def test_what_is_no_environment_is_said_so(text: str, message: str) -> None:
+def test_an_unreadable_environment_file_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidData, match=message):
         read_pins(text, where="x")
 

@@ -24,7 +24,7 @@ from proctor.benchmarks.swe.local.build import (
     ensure_local_setup,
     site_packages_mounts,
 )
-from proctor.benchmarks.swe.local.network_tests import network_obstacle
+from proctor.benchmarks.swe.local.network_tests import missing_network
 from proctor.benchmarks.swe.local.official_scripts import adapt_eval_script, image_setup, locale_deviations
 from proctor.benchmarks.swe.local.pins import read_pins
 from proctor.benchmarks.swe.rows import SweBenchRow, SweEvoRow, SweRow
@@ -32,7 +32,7 @@ from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentSpec, Limits, Mount, Network
 from proctor.core.errors import InfrastructureError, InvalidData, ProctorError
 from proctor.core.task import DirectorySource
-from proctor.workspaces import Base, base_of
+from proctor.workspaces import BaseTree, base_of
 
 
 class LocalInstanceSetup:
@@ -69,7 +69,7 @@ class LocalInstanceSetup:
         del environment_digest
         return ()
 
-    async def base(self, environment_digest: str) -> Base:
+    async def base(self, environment_digest: str) -> BaseTree:
         """What git has in the prepared tree."""
         del environment_digest
         setup = await self._local_setup()
@@ -112,30 +112,32 @@ class LocalInstanceSetup:
     def _setup_spec(self) -> LocalSetupSpec:
         row = self._row
         if not isinstance(row, SweBenchRow | SweEvoRow) or self.workdir != WORKDIR:
-            raise _not_runnable("its environment is known as a container image alone")
+            raise _missing_requirement_error("its environment is known as a container image alone")
         if not row.environment_yml:
-            raise _not_runnable(
+            raise _missing_requirement_error(
                 "its pins are not in the data",
                 fix="fetch it from a clone of https://github.com/SWE-bench/swe-bench-tasks with --from",
             )
         try:
             pins = read_pins(row.environment_yml, where=row.instance_id)
         except InvalidData as error:
-            raise _not_runnable(error.what) from error
+            raise _missing_requirement_error(error.what) from error
         if pins.conda_only:
-            raise _not_runnable(f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring")
-        obstacle = network_obstacle(row)
-        if obstacle is not None:
-            raise _not_runnable(obstacle, fix="use --runner docker")
+            raise _missing_requirement_error(
+                f"it needs {', '.join(pins.conda_only)}, which conda has and pip cannot bring"
+            )
+        no_network = missing_network(row)
+        if no_network is not None:
+            raise _missing_requirement_error(no_network, fix="use --runner docker")
         steps = image_setup(row.dockerfile, _eval_script(row))
         missing = [name for name in steps.system_packages if not _has_system_package(name)]
         if missing:
-            raise _not_runnable(f"it needs the system packages {' '.join(missing)}", fix="install them")
+            raise _missing_requirement_error(f"it needs the system packages {' '.join(missing)}", fix="install them")
         there = find_interpreters()
         interpreter = choose_interpreter(pins.python, there)
         if interpreter is None:
             have = ", ".join(one.version for one in there) or "none"
-            raise _not_runnable(f"it needs Python {pins.python} or a newer one; this machine has {have}")
+            raise _missing_requirement_error(f"it needs Python {pins.python} or a newer one; this machine has {have}")
         return LocalSetupSpec(
             instance_id=row.instance_id,
             url=repository_url(row.repo),
@@ -161,5 +163,5 @@ def _has_system_package(package: str) -> bool:
     return done.returncode == 0
 
 
-def _not_runnable(why: str, *, fix: str | None = None) -> InfrastructureError:
+def _missing_requirement_error(why: str, *, fix: str | None = None) -> InfrastructureError:
     return InfrastructureError(why, fix=fix, cause=Cause.NOT_RUNNABLE_HERE)

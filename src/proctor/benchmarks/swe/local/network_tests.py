@@ -58,7 +58,7 @@ _LINKCHECK_TESTS: Final = frozenset(
 _LINKCHECK_SERVER_VERSION: Final = 6
 
 
-def network_obstacle(row: SweBenchRow | SweEvoRow) -> str | None:
+def missing_network(row: SweBenchRow | SweEvoRow) -> str | None:
     """Why the labels of an instance cannot pass without network; None where none is known to need one."""
     labels = (*row.fail_to_pass, *row.pass_to_pass)
     asked = [(label, server) for label in labels for server in _servers(row, label)]
