@@ -121,10 +121,6 @@ class ClusterWorld:
         self.variables: dict[str, str] = {}
         self.python_path = ""
         self.dashboard = False  # which listings of the engine's state need, and nothing else
-        # Without what the dashboard is made of, the engine's agents are small, and start in time on a busy machine.
-        self._no_dashboard = folder / "no-dashboard"
-        self._no_dashboard.mkdir()
-        (self._no_dashboard / "opencensus.py").write_text("raise ImportError\n")
 
     @property
     def head(self) -> WorldNode:
@@ -233,8 +229,7 @@ class ClusterWorld:
 
     def modules(self, source: Path) -> str:
         """Where a node finds modules; `source` has Proctor itself."""
-        found = (source, STANDINS, self.folder / "plugins", self.python_path)
-        return ":".join(map(str, found if self.dashboard else (self._no_dashboard, *found)))
+        return ":".join(map(str, (source, STANDINS, self.folder / "plugins", self.python_path)))
 
     def _inside(self, node: WorldNode, *words: str) -> None:
         subprocess.run(["nsenter", "--target", str(node.pid), "--net", *words], check=True, capture_output=True)

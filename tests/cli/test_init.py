@@ -44,7 +44,7 @@ def test_nothing_is_made_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "suite").mkdir()
     (tmp_path / "suite/suite.json").write_text("mine")
     assert dispatch(["init", str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists; not overwritten" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["suite"]
     assert dispatch(["init", "/proc/nothing"]) == 2
     assert "no folder can be made here" in capsys.readouterr().err

@@ -286,7 +286,7 @@ async def test_nothing_is_said_about_models_where_a_preset_has_none(cli_world: C
     done = await cli_world.run(*dry, "--model", "script:nothing.yaml")
     assert (done.code, done.stderr) == (0, "")
     done = await cli_world.run(*dry, "--model", "script:nothing.yaml", "--preset", "opus")
-    assert "claude-sonnet-4-5 and is priced as that; the preset's opus is the model of pods" in done.stderr
+    assert "priced as claude-sonnet-4-5; the preset's opus is the model of pods" in done.stderr
     done = await cli_world.run(*dry, "--model", "script:nothing.yaml", "--pod-start-timeout", 100)
     assert (done.code, "--pod-start-timeout is for pods" in done.stderr) == (2, True)
 

@@ -174,6 +174,9 @@ class _OneShotProcess:
         """
         if self._process is None or self._ended.done():
             return
+        # Bubblewrap reports its first process or ends. Killed before that, it could leave one that is not known here.
+        either: set[asyncio.Future[Any]] = {self._first_pid, self._ended}
+        await asyncio.wait(either, timeout=_KILL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         # With its first process the kernel kills the whole environment.
         with suppress(ProcessLookupError):
             os.kill(self._first_pid.result() if self._first_pid.done() else self._process.pid, signal.SIGKILL)

@@ -4,7 +4,6 @@ A kernel lists the locks of its own processes only. So the holder also writes in
 and touches the file as long as it works: who reads it on another machine, or in another container, sees that.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -29,6 +28,8 @@ async def hold_runs(stores: Iterable[RunStore]) -> AsyncIterator[None]:
     Raises:
         RetryableError: another process works on one of them.
     """
+    import asyncio
+
     with ExitStack() as stack:
         held = [
             stack.enter_context(file_lock(store.folder / LOCK_FILE, what=f"run {store.name}", wait_seconds=0))
@@ -52,6 +53,8 @@ def _write_mark(descriptor: int, mark: bytes) -> None:
 
 
 async def _beat(descriptors: Iterable[int]) -> None:
+    import asyncio  # reports look at locks too, and need no event loop
+
     while True:
         await asyncio.sleep(_BEAT_SECONDS)
         for descriptor in descriptors:
