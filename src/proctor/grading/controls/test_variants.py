@@ -76,7 +76,7 @@ class ControlSet(Record):
         reason: why tests have no alteration, where there is one reason for all.
     """
 
-    alterations: tuple[Alteration, ...] = field(default=(), name="alterations")
+    alterations: tuple[Alteration, ...] = field(default=(), name="twins")  # the stored key
     tests: tuple[str, ...] = ()
     uncontrolled: tuple[str, ...] = ()
     pairs: tuple[tuple[TestVariant, TestVariant], ...] = ()
