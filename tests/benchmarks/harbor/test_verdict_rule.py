@@ -209,6 +209,7 @@ def test_the_control_check_on_copies_decides_over_a_full_reward() -> None:
     summary = ControlSummary(pairs=1, controlled=2)
     finding = Finding(code="control-passed", path="test_outputs.py", detail="d")
     passes = HarborControlCheck(target=GradingTarget.COPY, controls=summary)
+    assert msgspec.json.decode(msgspec.json.encode(passes))["place"] == "copy", "the stored key"
     against = HarborControlCheck(
         target=GradingTarget.COPY, controls=summary, cause=Cause.TAMPERED, reason="why", findings=(finding, finding)
     )

@@ -137,6 +137,19 @@ def test_a_command_that_ends_its_own_process_group_may_be_terminated() -> None:
     assert not passes_strict(seen, TOKEN, "marker", "serve")
 
 
+def test_stored_evidence_keeps_its_keys() -> None:
+    check = SetupBenchControlCheck(target=GradingTarget.COPY, plain=None)
+    seen = SetupBenchEvidence(
+        task_id="t",
+        token=TOKEN,
+        official_run=ran(TOKEN),
+        quarantine_result=QuarantinedEnvironment(grader_dir="", search_path=""),
+        environment="docker:x",
+        control_check=check,
+    )
+    assert msgspec.json.decode(msgspec.json.encode(seen))["exam"]["place"] == "copy"
+
+
 def test_copies_of_a_machine_decide_where_the_command_passes() -> None:
     failed = AlteredRun(part="answer", original="done", altered="x", run=ran("Setup failed"), passed=False)
     passed = msgspec.structs.replace(failed, passed=True, run=ran(TOKEN))

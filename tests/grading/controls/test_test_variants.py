@@ -1,8 +1,10 @@
 """Test variants show each test as it is and altered, and nothing about a variant's files tells which is which."""
 
+import json
 import random
 
 from grading.controls.toy_tests import FILE, find, source
+from proctor.core.record import to_json
 from proctor.core.verdict import TestStatus
 from proctor.grading import TestResults, TestRun
 from proctor.grading.controls.test_variants import (
@@ -26,6 +28,12 @@ PASSED, FAILED, SKIPPED = TestStatus.PASSED, TestStatus.FAILED, TestStatus.SKIPP
 def control_set(pairs: tuple[tuple[TestVariant, TestVariant], ...] = ()) -> ControlSet:
     sizes = file_sizes(ALTERATIONS, {FILE: SOURCE}, random.Random(1))
     return ControlSet(alterations=ALTERATIONS, tests=tuple(VALUES), sizes=sizes, pairs=pairs)
+
+
+def test_a_stored_control_set_keeps_its_keys() -> None:
+    stored = json.loads(to_json(control_set(whole_pairs(9, 1))))
+    assert set(stored) == {"twins", "tests", "uncontrolled", "pairs", "sizes", "proved", "reason", "schema_version"}
+    assert set(stored["pairs"][0][1]) == {"altered"}
 
 
 def test_each_test_is_altered_once_in_a_pair() -> None:
