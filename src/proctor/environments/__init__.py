@@ -5,13 +5,17 @@ in `proctor.core.environment`. Providers are found through the entry point group
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError, UsageError, plugin_error
 from proctor.core.suggestions import suggest
 from proctor.environments.reaper import ReapResult, reap
+
+if TYPE_CHECKING:
+    import aiodocker
 
 __all__ = [
     "ReapResult",
@@ -73,8 +77,8 @@ async def local_version() -> str:
     return probe()
 
 
-async def docker_version(url: str | None = None) -> str:
-    """The version of the engine that makes environments in containers.
+async def _ask_engine(url: str | None, what: str, question: "Callable[[aiodocker.Docker], Awaitable[Any]]") -> Any:
+    """What the engine answers to one question, in time.
 
     Raises:
         InfrastructureError: there is none, or it does not respond.
@@ -83,11 +87,20 @@ async def docker_version(url: str | None = None) -> str:
 
     docker = connect(url)
     try:
-        with engine_errors("say its version"):
+        with engine_errors(what):
             async with asyncio.timeout(_VERSION_SECONDS):
-                return str((await docker.version())["Version"])
+                return await question(docker)
     finally:
         await disconnect(docker)
+
+
+async def docker_version(url: str | None = None) -> str:
+    """The version of the engine that makes environments in containers.
+
+    Raises:
+        InfrastructureError: there is none, or it does not respond.
+    """
+    return str((await _ask_engine(url, "say its version", lambda docker: docker.version()))["Version"])
 
 
 async def docker_images(url: str | None = None) -> dict[str, str]:
@@ -96,15 +109,7 @@ async def docker_images(url: str | None = None) -> dict[str, str]:
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    from proctor.environments.docker_engine import connect, disconnect, engine_errors
-
-    docker = connect(url)
-    try:
-        with engine_errors("list its images"):
-            async with asyncio.timeout(_VERSION_SECONDS):
-                listed = await docker.images.list()
-    finally:
-        await disconnect(docker)
+    listed = await _ask_engine(url, "list its images", lambda docker: docker.images.list())
     return {tag: str(image["Id"]) for image in listed for tag in image.get("RepoTags") or () if tag != "<none>:<none>"}
 
 
@@ -114,15 +119,7 @@ async def docker_limits(url: str | None = None) -> dict[str, bool]:
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    from proctor.environments.docker_engine import connect, disconnect, engine_errors
-
-    docker = connect(url)
-    try:
-        with engine_errors("say what it can do"):
-            async with asyncio.timeout(_VERSION_SECONDS):
-                found = await docker.system.info()
-    finally:
-        await disconnect(docker)
+    found = await _ask_engine(url, "say what it can do", lambda docker: docker.system.info())
     return {"memory": bool(found.get("MemoryLimit")), "processes": bool(found.get("PidsLimit")), "disk": True}
 
 

@@ -13,11 +13,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from proctor.environments.host_relay import copy_stream
+from proctor.environments.stream_server import StreamServer
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host's name, for a port."""
 
-_MAX_HEAD: Final = 64 * 1024
 _HEAD_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 30.0
 _MAX_REFUSED: Final = 200
@@ -54,7 +54,7 @@ class HostRules:
         return False
 
 
-class AllowlistProxy:
+class AllowlistProxy(StreamServer):
     """Serves one environment.
 
     Args:
@@ -63,39 +63,15 @@ class AllowlistProxy:
     """
 
     def __init__(self, hosts: Sequence[str], resolve: Resolve | None = None) -> None:
+        super().__init__()
         self._rules = HostRules(hosts)
         self._resolve = resolve or _resolve
-        self._server: asyncio.Server | None = None
-        self._running: set[asyncio.Task[None]] = set()
         self._refused: dict[str, None] = {}
-        self.url = ""
 
     @property
     def refused(self) -> tuple[str, ...]:
         """The hosts that were asked for and refused, in the order in which they were first."""
         return tuple(self._refused)
-
-    async def serve(self, listener: socket.socket) -> None:
-        """Serve a socket that listens already."""
-        address, port = listener.getsockname()[:2]
-        self._server = await asyncio.start_server(self._accept, sock=listener, limit=_MAX_HEAD)
-        self.url = f"http://{address}:{port}"
-
-    async def close(self) -> None:
-        """Stop listening, and cut what is connected."""
-        if self._server is None:
-            return
-        self._server.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        await self._server.wait_closed()
-        self._server = None
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._handle(reader, writer))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

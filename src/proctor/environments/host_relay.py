@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InfrastructureError
+from proctor.environments.stream_server import StreamServer
 
 _BACKLOG: Final = 128
 _CHUNK: Final = 64 * 1024
 
 
-class HostRelay:
-    """Listens, once its address is set, and connects each caller with the unix socket at `path`.
-
-    Attributes:
-        url: where it answers.
-    """
+class HostRelay(StreamServer):
+    """Listens, once its address is set, and connects each caller with the unix socket at `path`."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path
-        self._server: asyncio.Server | None = None
-        self._running: set[asyncio.Task[None]] = set()
-        self.url: str | None = None
 
     async def listen(self, address: str) -> None:
         """Listen on a free port of an address of this host.
@@ -40,27 +35,8 @@ class HostRelay:
             ) from error
         await self.serve(listener)
 
-    async def serve(self, listener: socket.socket) -> None:
-        """Serve a socket that listens already."""
-        address, port = listener.getsockname()
-        self._server = await asyncio.start_server(self._serve, sock=listener)
-        self.url = f"http://{address}:{port}"
-
-    async def close(self) -> None:
-        """Stop listening, and cut what is connected."""
-        if self._server is None:
-            return
-        self._server.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        await self._server.wait_closed()
-        self._server = None
-
-    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(_bridge(reader, writer, self._path))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _bridge(reader, writer, self._path)
 
 
 async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
