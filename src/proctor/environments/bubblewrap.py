@@ -30,6 +30,7 @@ _MIN_VERSION: Final = (0, 11)
 # /proc/sys if it did not take it for read-only.
 _PROC_READ_ONLY: Final = ("fs", "mtrr", "sys", "sysrq-trigger")
 _PROC_MASKED: Final = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list")
+MAX_STARTS: Final = 20  # of one environment, while this machine's mounts change
 _NAMESPACE_ERRORS: Final = re.compile(
     r"new namespace|uid map|user namespace|unshare|Operation not permitted|loopback", re.IGNORECASE
 )
@@ -292,7 +293,12 @@ def probe() -> str:
     """
     program = find_bubblewrap()
     command = [program, *_namespaces(Network.NONE), "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"]
-    done = subprocess.run(command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, timeout=30)
+    for _ in range(MAX_STARTS):
+        done = subprocess.run(
+            command, env={"PATH": os.defpath}, capture_output=True, text=True, check=False, timeout=30
+        )
+        if not mounts_changed(done.stderr):
+            break
     if done.returncode:
         raise bubblewrap_error(done.stderr)
     return programs.first_line([program, "--version"])
@@ -300,4 +306,11 @@ def probe() -> str:
 
 def overlay_failed(output: str) -> bool:
     """Whether bubblewrap stopped at the overlay, so that a copy may do."""
-    return "overlay" in output.lower()
+    return bool(re.search(r"--(?:ro-|tmp-)?overlay|overlay mount", output))
+
+
+def mounts_changed(output: str) -> bool:
+    """Whether bubblewrap stopped because a mount of this machine, such as a container's, was gone before it came to it:
+    it goes through a list that it has read before.
+    """
+    return "Unable to apply mount flags: remount" in output

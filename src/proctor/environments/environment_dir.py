@@ -49,6 +49,15 @@ class EnvironmentDir:
         """The places that commands write to."""
         return self.workspace, self.tmp, self.home
 
+    def private_copy(self, number: int) -> Path:
+        """Where the environment's own copy of a mount is."""
+        return self.path / f"private-{number}"
+
+    def remove_copies(self) -> None:
+        """Remove the workspace and the copies of mounts, so that they can be made again."""
+        for path in (self.workspace, *self.path.glob("private-*")):
+            remove_tree(path)
+
     def write_labels(self, labels: Mapping[str, str]) -> None:
         """Write on the lock whose environment this is, for people."""
         os.write(self._lock, "".join(f"{name}={value}\n" for name, value in labels.items()).encode())

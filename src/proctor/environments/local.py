@@ -1,6 +1,7 @@
 """Local environments: bubblewrap around an overlay of the workspace, with a small process of ours as process 1."""
 
 import asyncio
+import itertools
 import os
 import posixpath
 from collections.abc import Mapping
@@ -20,13 +21,15 @@ from proctor.core.environment import (
     OneShotResult,
 )
 from proctor.core.errors import InfrastructureError, UsageError
-from proctor.core.trees import FileEntry, has_foreign_files, open_parent, remove_tree
+from proctor.core.trees import FileEntry, has_foreign_files, open_parent
 from proctor.environments import local_unavailable_reason
 from proctor.environments.bubblewrap import (
     HOME,
+    MAX_STARTS,
     EnvironmentLayout,
     bubblewrap_error,
     environment_argv,
+    mounts_changed,
     overlay_failed,
     unisolated_argv,
 )
@@ -79,14 +82,14 @@ class LocalProvider(EnvironmentProvider):
         body = EnvironmentProcess(self._environments_dir, spec.limits, self._cgroup_pool)
         try:
             body.folder.write_labels(spec.labels)
-            while True:
+            for starts in itertools.count(1):
                 overlay = self._overlay
                 layout = await self._lay_out(spec, body)
                 try:
                     port = await self._launch(body, layout)
                     break
                 except EnvironmentNotStarted as error:
-                    await self._give_up_overlay(error, body, used=overlay)
+                    await self._prepare_restart(error, body, starts, overlay=overlay)
             return await self._open_environment(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
@@ -111,7 +114,7 @@ class LocalProvider(EnvironmentProvider):
         variables = self._variables(body) | spec.variables | command.variables
         cwd = posixpath.join(spec.workdir, command.cwd) if command.cwd else spec.workdir
         try:
-            while True:
+            for starts in itertools.count(1):
                 overlay = self._overlay
                 layout = msgspec.structs.replace(await self._lay_out(spec, body), pinned=command.pinned)
                 try:
@@ -119,7 +122,8 @@ class LocalProvider(EnvironmentProvider):
                         command, layout, body, variables=variables, cwd=cwd, limits=spec.limits, permit=permit
                     )
                 except EnvironmentNotStarted as error:
-                    await self._give_up_overlay(error, body, used=overlay)
+                    await self._prepare_restart(error, body, starts, overlay=overlay)
+            raise AssertionError("unreachable")
         finally:
             self._remove_in_background(body)
 
@@ -160,16 +164,22 @@ class LocalProvider(EnvironmentProvider):
         hidden = hidden_paths(spec.hidden) if self._isolation else ()
         return _layout(spec, process, lower=lower, mounts=mounts, hidden=hidden)
 
-    async def _give_up_overlay(self, error: EnvironmentNotStarted, process: EnvironmentProcess, *, used: bool) -> None:
-        """Copy workspaces from now on, where bubblewrap failed because the kernel has no overlay for them.
+    async def _prepare_restart(
+        self, error: EnvironmentNotStarted, process: EnvironmentProcess, starts: int, *, overlay: bool
+    ) -> None:
+        """Make way for another start where one may succeed: the machine's mounts changed while bubblewrap went through
+        them, or the kernel has no overlay for workspaces, which are copied from now on.
 
         Raises:
             InfrastructureError: it failed for another reason.
         """
-        if not (used and overlay_failed(error.output)):
+        if mounts_changed(error.output) and starts < MAX_STARTS:
+            pass
+        elif overlay and overlay_failed(error.output):
+            self._overlay = False
+        else:
             raise bubblewrap_error(error.output) from error
-        self._overlay = False
-        await asyncio.to_thread(remove_tree, process.folder.workspace)
+        await asyncio.to_thread(process.folder.remove_copies)
 
     async def _effective_mounts(self, spec: EnvironmentSpec, process: EnvironmentProcess) -> tuple[Mount, ...]:
         """The environment's mounts; where no changes can be laid over a private one, a copy of it stands in its
@@ -181,7 +191,7 @@ class LocalProvider(EnvironmentProvider):
             if not mount.private or await self._can_overlay(source):
                 mounts.append(mount)
                 continue
-            own = process.folder.path / f"private-{number}"
+            own = process.folder.private_copy(number)
             await _copy(source, own)
             mounts.append(Mount(source=str(own), target=mount.target, writable=True))
         return tuple(mounts)

@@ -138,7 +138,8 @@ def waiting_attempts(node: WorldNode) -> int:
 
 
 async def paused_run(world: ClusterWorld, provider: BookProvider, node: WorldNode) -> list[str]:
-    """A run in which a worker is paused when it may send its next requests, until others have its tasks.
+    """A run in which a worker is paused when it may send its next requests, until others have its tasks; nobody who
+    could end it reaches it meanwhile.
 
     Returns the tasks at which it paid after the others had started to.
     """
@@ -162,9 +163,14 @@ async def paused_run(world: ClusterWorld, provider: BookProvider, node: WorldNod
         others = [entry for entry in provider.books if entry.at > at and entry.address != node.provider_address]
         return bool(mine & {entry.turn.task for entry in others}) or run.returncode is not None
 
-    await eventually(given_out_again, "its tasks on another node", seconds=240)
-    worker.resume()
-    code, output = await ended(run)
+    await asyncio.sleep(2)  # for what the driver has acknowledged to be on the paused worker's side
+    world.cut(node)
+    try:
+        await eventually(given_out_again, "its tasks on another node", seconds=240)
+        worker.resume()
+        code, output = await ended(run)
+    finally:
+        world.heal(node)
     assert code == 0, output
     check_complete(world)
     return overlapping_tasks(provider, node)
