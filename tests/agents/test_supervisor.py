@@ -134,6 +134,15 @@ async def test_children_in_sessions_of_their_own_die_with_it(trial: Trial) -> No
     await eventually(lambda: not any(alive(child) for child in children), "their end")
 
 
+async def test_children_die_also_where_the_program_heeds_the_interrupt_and_leaves_them(trial: Trial) -> None:
+    children = """trap "" INT; sleep 61 >/dev/null 2>&1 & echo $$ $!; exec >/dev/null 2>&1; wait"""
+    script = f"trap 'echo bye; exit 0' INT; setsid sh -c '{children}' & wait"
+    ended = await trial.run_until_it_speaks(script)
+    pids = [int(pid) for pid in trial.lines.lines[0].split()]
+    assert (trial.lines.lines[1], ended.exit_code) == (b"bye", 0)
+    await eventually(lambda: not any(map(alive, pids)), "the end of its children")
+
+
 async def test_a_process_in_its_own_session_is_not_killed(trial: Trial) -> None:
     script = "setsid sh -c 'sleep 61 >/dev/null 2>&1 & echo $!'; trap '' INT; sleep 62 & wait"
     await trial.run_until_it_speaks(script, grace=0.3)

@@ -3,6 +3,8 @@
 It shows that the tests of both would notice.
 """
 
+import gc
+import math
 import os
 
 from toy_benchmark import SOURCE as SOURCE  # noqa: PLC0414 - the entry point of the benchmark
@@ -14,14 +16,11 @@ async def _wait_for_nothing(gate: node_gate.NodeGate, size: int) -> None:
     gate.written(size)
 
 
-def _hold_for_ever(self: lease.NodeLease) -> None:
-    self._closed.wait()
-
-
 without = os.environ.get("TOY_WITHOUT")
 if without == "gate":
     node_gate.NodeGate.wait_for_copy = _wait_for_nothing  # type: ignore[assignment, method-assign]
 if without == "fence":
-    # The driver gives a trial out again all the same.
-    lease.NodeLease.holds = property(lambda _: True)  # type: ignore[assignment, method-assign]
-    lease.NodeLease._watch = _hold_for_ever  # type: ignore[method-assign]
+    # The driver gives a trial out again all the same. The lease is there before plugins are.
+    for one in gc.get_objects():
+        if isinstance(one, lease.NodeLease):
+            one._ends_at = math.inf

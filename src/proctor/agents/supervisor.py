@@ -31,12 +31,10 @@ _SIGNAL_SECONDS: Final = 10.0
 _SIGNAL: Final = 128
 _NOT_STARTED: Final = (126, 127)
 
-_INTERRUPT: Final = 'kill -INT "$1"'
-# Claude Code runs each command in a session of its own, so a process group is not enough. The program is stopped
-# first: its children stay its children, and it starts no more. What had left it before is not its own any more.
-_KILL: Final = """
-kill -STOP "$1" 2>/dev/null || exit 0
-tree=$1 more=1
+# Adds to the processes in `tree` all that descends from them. Claude Code runs each command in a session of its own, so
+# a process group is not enough.
+_FIND_DESCENDANTS: Final = """
+more=1
 while [ "$more" ]; do
   more=
   for stat in /proc/[0-9]*/stat; do
@@ -47,6 +45,32 @@ while [ "$more" ]; do
     case " $tree " in *" $2 "*) tree="$tree $pid" more=1 ;; esac
   done
 done
+"""
+# Prints each process with the time when it started, and interrupts the first: once that has exited, nothing tells any
+# more what was its own.
+_INTERRUPT: Final = f"""
+leader=$1 tree=$1
+{_FIND_DESCENDANTS}
+for pid in $tree; do
+  {{ read -r line <"/proc/$pid/stat"; }} 2>/dev/null || continue
+  set -- ${{line##*) }}
+  echo "$pid:${{20}}"
+done
+kill -INT "$leader"
+"""
+# Kills what it is given as PROCESS:STARTED, and its descendants. They are stopped first: a stopped process starts no
+# more, and its children stay its children. What had left the program before is not its own any more.
+_KILL: Final = f"""
+tree=
+for known; do
+  pid=${{known%:*}}
+  {{ read -r line <"/proc/$pid/stat"; }} 2>/dev/null || continue
+  set -- ${{line##*) }}
+  case $known in *: | *:"${{20}}") ;; *) continue ;; esac
+  kill -STOP "$pid" 2>/dev/null && tree="$tree $pid"
+done
+[ "$tree" ] || exit 0
+{_FIND_DESCENDANTS}
 kill -KILL $tree 2>/dev/null
 """
 
@@ -200,7 +224,7 @@ class Supervisor:
                     running, math.inf if wall_seconds is None else started + wall_seconds
                 )
                 if ending is not ExitReason.EXITED:
-                    await self._terminate(running)
+                    await self._terminate(running, keep_children=ending is ExitReason.LINGERED)
             except asyncio.CancelledError:
                 await self._terminate(running)
                 raise
@@ -233,22 +257,32 @@ class Supervisor:
                 changed.cancel()
         return ExitReason.EXITED
 
-    async def _terminate(self, running: "asyncio.Task[ExecResult]") -> None:
-        """Interrupt the program, so that it can still report its result; then kill it with all that it started."""
+    async def _terminate(self, running: "asyncio.Task[ExecResult]", *, keep_children: bool = False) -> None:
+        """Interrupt the program, so that it can still report its result; then kill it with all that it started.
+
+        Where a program that had done its work exits at the interrupt, what it leaves is part of that work.
+        """
         if running.done():
             return
         self._handler.on_interrupt()
-        steps = ((_INTERRUPT, self._grace), (_KILL, _SIGNAL_SECONDS))
-        for script, seconds in steps if self._grace else steps[1:]:
-            if self._pid is None:
+        if self._pid is None:
+            return
+        processes = [f"{self._pid}:"]
+        if self._grace:
+            processes = (await self._signal(_INTERRUPT, [str(self._pid)])).split() or processes
+            done, _ = await asyncio.wait({running}, timeout=self._grace)
+            if done and (keep_children or len(processes) == 1):
                 return
-            # An environment that cannot run this is gone, or will be soon, and the program with it.
-            with contextlib.suppress(ProctorError):
-                command = ["sh", "-c", script, "sh", str(self._pid)]
-                await self._environment.exec(command, timeout=_SIGNAL_SECONDS)
-            done, _ = await asyncio.wait({running}, timeout=seconds)
-            if done:
-                return
+        await self._signal(_KILL, processes)
+        await asyncio.wait({running}, timeout=_SIGNAL_SECONDS)
+
+    async def _signal(self, script: str, arguments: Sequence[str]) -> str:
+        """Run a script beside the program; what it prints."""
+        # An environment that cannot run this is gone, or will be soon, and the program with it.
+        with contextlib.suppress(ProctorError):
+            result = await self._environment.exec(["sh", "-c", script, "sh", *arguments], timeout=_SIGNAL_SECONDS)
+            return result.stdout.decode("ascii", "replace")
+        return ""
 
     def _describe(self, running: "asyncio.Task[ExecResult]", reason: ExitReason, seconds: float) -> ProcessExit:
         limit, code = "", None
