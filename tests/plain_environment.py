@@ -156,6 +156,9 @@ class PlainEnvironment:
     async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
         pass
 
+    def start_commands_with(self, shell: str) -> None:
+        pass
+
     def service(self, name: str) -> Environment:
         raise NotImplementedError(name)
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,7 @@ from proctor.grading.state import (
     parse_process_list,
     quarantine,
     run_in_fresh_shell,
+    run_observed,
     script_words,
     service_pids,
     started_since,
@@ -78,6 +79,38 @@ async def test_an_honest_environment_has_no_findings_and_keeps_its_services(
     page = "import urllib.request as r; print(r.urlopen('http://localhost/index.html').read().decode())"
     ran = await run_in_fresh_shell(environment, made, f'python3 -c "{page}"', timeout=PATIENCE)
     assert ran.stdout.strip() == "Hello"
+
+
+async def test_grading_an_honest_environment_asks_the_engine_four_times(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    for name in ("exec", "put", "get"):
+        method = getattr(type(environment), name)
+
+        async def counted(self: Environment, *words: Any, name: str = name, method: Any = method, **more: Any) -> Any:
+            asked.append(name)
+            return await method(self, *words, **more)
+
+        monkeypatch.setattr(type(environment), name, counted)
+    made = await settled(environment, tmp_path)
+    seen = await run_observed(environment, made, "echo out; echo err >&2; sleep 600 & exit 3", timeout=PATIENCE)
+    assert asked == ["get", "put", "exec", "exec"]
+    assert (seen.result.exit_code, seen.result.stdout, seen.result.stderr) == (3, "out\n", "err\n")
+    (left,) = started_since(seen.before, seen.after)
+    assert left.command == "sleep 600"
+
+
+async def test_what_a_command_prints_is_kept_from_both_ends(environment: Environment, tmp_path: Path) -> None:
+    made = await settled(environment, tmp_path)
+    command = "i=0; while [ $i -lt 300000 ]; do echo $i; i=$((i+1)); done"
+    seen = await run_observed(environment, made, command, timeout=PATIENCE)
+    assert seen.result.stdout.startswith("0\n1\n2\n")
+    assert seen.result.stdout.endswith("299998\n299999\n")
+    assert "bytes left out" in seen.result.stdout
+    assert len(seen.result.stdout) < 1_100_000
+    cut = await run_observed(environment, made, "echo so far; kill -9 0", timeout=PATIENCE)
+    assert (cut.result.exit_code, cut.result.stdout) == (137, "so far\n")
 
 
 async def test_replaced_programs_are_restored_or_reported(environment: Environment, tmp_path: Path) -> None:

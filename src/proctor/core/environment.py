@@ -309,6 +309,9 @@ class Environment(Protocol):
             InfrastructureError: it cannot be changed.
         """
 
+    def start_commands_with(self, shell: str) -> None:
+        """Start commands with this shell inside from now on, where an environment starts them with one of its own."""
+
     def service(self, name: str) -> "Environment":
         """One of the containers that run beside it.
 

@@ -35,6 +35,9 @@ class BaseEnvironment(ABC):
     async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:  # noqa: B027 - a default
         """Its network stays as it is."""
 
+    def start_commands_with(self, shell: str) -> None:  # noqa: B027 - a default
+        """They are started without a shell."""
+
     def service(self, name: str) -> Environment:
         """There is none."""
         raise InfrastructureError(f"there is no service {name!r} beside the environment")

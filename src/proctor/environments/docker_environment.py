@@ -24,7 +24,7 @@ from proctor.environments.compose_model import MAIN
 from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused
 from proctor.environments.docker_compose import ComposeProject
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
-from proctor.environments.docker_exec import ROOT, CallbackFailed, ContainerCommand, ExecNotStarted
+from proctor.environments.docker_exec import ROOT, SHELL, CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.docker_network import ContainerNetwork
 from proctor.environments.host_relay import HostRelay
@@ -77,6 +77,7 @@ class DockerEnvironment(BaseEnvironment):
         self._limit_events: dict[str, int] = {}
         self._on_stopped: Callable[[], None] | None = None
         self._project: ComposeProject | None = None
+        self._shell = SHELL
         self.another: Callable[[], Awaitable[DockerEnvironment]] | None = None
 
     @property
@@ -100,6 +101,10 @@ class DockerEnvironment(BaseEnvironment):
             return
         self._require_alive()
         await self._change_network(network, tuple(allowed_hosts))
+
+    def start_commands_with(self, shell: str) -> None:
+        """Start commands with this shell of the container."""
+        self._shell = shell
 
     def service(self, name: str) -> "DockerEnvironment":
         """One of the containers beside it, to run commands in and copy from; it is stopped with this one."""
@@ -185,7 +190,7 @@ class DockerEnvironment(BaseEnvironment):
         self._require_alive()
         started = time.monotonic()
         command = ContainerCommand(
-            self._limits.output_bytes if output_bytes is None else output_bytes, on_stdout, on_stderr
+            self._limits.output_bytes if output_bytes is None else output_bytes, on_stdout, on_stderr, shell=self._shell
         )
         place = posixpath.join(self.workdir, cwd or "")
         given = {**(self._network.variables if self._network is not None else {}), **(variables or {})}

@@ -16,6 +16,7 @@ from proctor.core.environment import OutputCallback
 from proctor.environments.output_buffer import HeadTailBuffer
 
 ROOT: Final = "0:0"
+SHELL: Final = "/bin/sh"
 _STDOUT: Final = 1
 _STDIN_CHUNK: Final = 1 << 16
 _END_SECONDS: Final = 10
@@ -72,9 +73,17 @@ class CallbackFailed(Exception):
 
 
 class ContainerCommand:
-    """One command, from its start to its end."""
+    """One command, from its start to its end. `shell` is what starts it, and what kills it."""
 
-    def __init__(self, keep_bytes: int, on_stdout: OutputCallback | None, on_stderr: OutputCallback | None) -> None:
+    def __init__(
+        self,
+        keep_bytes: int,
+        on_stdout: OutputCallback | None,
+        on_stderr: OutputCallback | None,
+        *,
+        shell: str = SHELL,
+    ) -> None:
+        self._shell = shell
         self.stdout = HeadTailBuffer(keep_bytes)
         self.stderr = HeadTailBuffer(keep_bytes)
         self._on_stdout = on_stdout
@@ -100,7 +109,7 @@ class ContainerCommand:
             NotStarted: the container had no shell, or no space for one more process.
         """
         self._first_output = b""
-        command = ["/bin/sh", "-c", _START_SCRIPT, "sh", cwd, *argv]
+        command = [self._shell, "-c", _START_SCRIPT, "sh", cwd, *argv]
         execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user=user)
         async with execution.start() as stream:
             if stdin:
@@ -120,7 +129,7 @@ class ContainerCommand:
             await asyncio.sleep(0.05)  # the shell's first words are on their way
         if self._leader is None:
             return
-        command = ["/bin/sh", "-c", _KILL_SCRIPT, "sh", str(self._leader)]
+        command = [self._shell, "-c", _KILL_SCRIPT, "sh", str(self._leader)]
         execution = await container.exec(command, stderr=False, user=ROOT)
         async with execution.start() as stream:
             while await stream.read_out() is not None:

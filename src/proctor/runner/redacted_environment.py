@@ -143,6 +143,10 @@ class RedactedEnvironment:
         """As of the environment itself."""
         await self._environment.set_network(network, allowed_hosts)
 
+    def start_commands_with(self, shell: str) -> None:
+        """As of the environment itself."""
+        self._environment.start_commands_with(shell)
+
     def service(self, name: str) -> Environment:
         """As of the environment itself."""
         return self._environment.service(name)

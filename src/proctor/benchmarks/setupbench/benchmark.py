@@ -56,11 +56,10 @@ from proctor.grading.state import (
     ShellResult,
     keep_files,
     kill_processes,
-    list_processes,
     open_grading_target,
     quarantine,
     retry_without_leftovers,
-    run_in_fresh_shell,
+    run_observed,
     script_words,
     started_since,
     take_snapshot,
@@ -159,7 +158,7 @@ class SetupBench(StateGradedBenchmark):
     ) -> SetupBenchEvidence:
         """Run the success command on the machine as it is; where it passes, on copies of it, as it is and altered."""
         snapshot = folder / self.GRADING_DIR
-        async with keep_files(environment, snapshot) as kept:
+        async with keep_files(environment, snapshot, copies=options.controls > 0) as kept:
             run_checks = partial(self._run_checks, options.timeout_seconds, task, environment, folder)
             evidence = await retry_without_leftovers(environment, run_checks, LeftoverPolicy.KEEP)
             if evidence is None:
@@ -185,20 +184,17 @@ class SetupBench(StateGradedBenchmark):
             markers=GraderMarkers(strings=(MARKER,), directories=(WORKDIR,)),
         )
         token = f"setup-{secrets.token_hex(12)}"
-        run = partial(run_in_fresh_shell, environment, quarantined, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
-        before = await list_processes(environment, quarantined.search_path)
-        ran = await run(with_token(row.row.success_command, token))
-        strict = (
-            await run(with_token(quirk.strict_command, token)) if quirk is not None and quirk.strict_command else None
-        )
+        run = partial(run_observed, environment, quarantined, timeout=seconds or grade_seconds(row), cwd=WORKDIR)
+        ran = last = await run(with_token(row.row.success_command, token))
+        if quirk is not None and quirk.strict_command:
+            last = await run(with_token(quirk.strict_command, token))
         # A server that the command has started would answer in the place of those of the next commands.
-        now = await list_processes(environment, quarantined.search_path)
-        await kill_processes(environment, started_since(before, now))
+        await kill_processes(environment, started_since(ran.before, last.after))
         return SetupBenchEvidence(
             task_id=task.id,
             token=token,
-            official_run=ran,
-            strict_run=strict,
+            official_run=ran.result,
+            strict_run=None if last is ran else last.result,
             quarantine_result=quarantined,
             environment=environment.digest,
         )
@@ -271,13 +267,14 @@ class _ControlChecker:
                 ask_archive=target is GradingTarget.COPY,
             )
             token = f"setup-{secrets.token_hex(12)}"
-            ran = await run_in_fresh_shell(
+            observed = await run_observed(
                 copy,
                 quarantined,
                 with_token(command, token),
                 timeout=self.options.timeout_seconds or grade_seconds(self.row),
                 cwd=WORKDIR,
             )
+            ran = observed.result
             return ran, passes_strict(ran, token, self._rule, command), quarantined
 
 

@@ -16,7 +16,13 @@ from proctor.grading.state.copies import (
     open_grading_target,
     with_findings,
 )
-from proctor.grading.state.fresh_shell import ShellResult, retry_without_leftovers, run_in_fresh_shell
+from proctor.grading.state.fresh_shell import (
+    ObservedRun,
+    ShellResult,
+    retry_without_leftovers,
+    run_in_fresh_shell,
+    run_observed,
+)
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
@@ -42,6 +48,7 @@ __all__ = [
     "GradingTarget",
     "InstalledProgram",
     "LeftoverPolicy",
+    "ObservedRun",
     "ProcessInfo",
     "ProcessList",
     "ProgramTable",
@@ -60,6 +67,7 @@ __all__ = [
     "quarantine",
     "retry_without_leftovers",
     "run_in_fresh_shell",
+    "run_observed",
     "script_words",
     "service_pids",
     "started_since",

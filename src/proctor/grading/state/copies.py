@@ -47,12 +47,16 @@ class FinalFiles(NamedTuple):
 
 
 @asynccontextmanager
-async def keep_files(environment: Environment, folder: Path) -> AsyncIterator[FinalFiles]:
-    """Keep the files of a machine as they are now, but with the shells of its snapshot in `folder`.
+async def keep_files(environment: Environment, folder: Path, *, copies: bool = True) -> AsyncIterator[FinalFiles]:
+    """Keep the files of a machine as they are now, but with the shells of its snapshot in `folder`; or do not, where no
+    `copies` will be made.
 
     Raises:
         InfrastructureError: the engine cannot keep them.
     """
+    if not copies:
+        yield FinalFiles(None)
+        return
     findings = tuple(await restore_shells(environment, folder))
     checkpoint = await environment.checkpoint()
     try:

@@ -10,7 +10,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 
 # Who is there, what each runs and holds open, which sockets listen, and what of the host is mounted in the environment.
-_LIST_PROCESSES: Final = r"""
+LIST_PROCESSES: Final = r"""
 read -r first </proc/1/stat; set -- ${first##*)}
 echo "=self $$ ${20}"
 for folder in /proc/[0-9]*; do
@@ -75,15 +75,18 @@ async def list_processes(environment: Environment, path: str) -> ProcessList:
     Raises:
         InfrastructureError: the environment cannot be inspected.
     """
-    asked = await environment.exec(["/bin/sh", "-c", _LIST_PROCESSES], variables={"PATH": path}, cwd="/", timeout=60)
-    text = asked.stdout.decode("utf-8", "replace")
-    if asked.timed_out or not text.startswith("=self ") or "\n=mounts\n" not in text:
-        raise InfrastructureError("the environment's processes cannot be listed")
-    return parse_process_list(text)
+    asked = await environment.exec(["/bin/sh", "-c", LIST_PROCESSES], variables={"PATH": path}, cwd="/", timeout=60)
+    return parse_process_list("" if asked.timed_out else asked.stdout.decode("utf-8", "replace"))
 
 
 def parse_process_list(text: str) -> ProcessList:
-    """The processes from what the script printed."""
+    """The processes from what the script printed.
+
+    Raises:
+        InfrastructureError: it did not print all of it.
+    """
+    if not text.startswith("=self ") or "\n=mounts\n" not in text:
+        raise InfrastructureError("the environment's processes cannot be listed")
     head, _, rest = text.partition("\n=sockets\n")
     sockets, _, mounts = rest.partition("\n=mounts\n")
     listening, users = _listening_sockets(sockets.splitlines())
@@ -92,8 +95,10 @@ def parse_process_list(text: str) -> ProcessList:
     processes = {}
     for block in blocks:
         process = _parse_process(block.splitlines(), listening, users)
-        if process is not None and process.session != int(own):
+        if process is not None:
             processes[process.pid] = process
+    for pid in _descendants((int(own),), _children(processes.values())):
+        processes.pop(pid, None)
     return ProcessList(processes=processes, mounts=tuple(_host_mounts(mounts.splitlines())), init_start_time=started)
 
 

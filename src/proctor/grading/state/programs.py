@@ -12,11 +12,11 @@ from proctor.core.record import Record
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _MAX_WORDS: Final = 2000
 
-# Argument: where to look; the names are its input, so that nobody sees them among its arguments. Prints the names that
-# are there, their places, the files behind all links, the beginnings of those, and their digests.
-_FIND_PROGRAMS: Final = r"""
-places=$1; shift
-while read -r name; do
+# Argument: where to look; the names are its input, up to an empty line, so that nobody sees them among its arguments.
+# Prints the names that are there, their places, the files behind all links, the beginnings of those, and their digests.
+FIND_PROGRAMS: Final = r"""
+places=$1; shift $#
+while read -r name && [ -n "$name" ]; do
   rest=$places:
   while [ -n "$rest" ]; do
     place=${rest%%:*} rest=${rest#*:}
@@ -101,7 +101,12 @@ async def find_programs(environment: Environment, names: Sequence[str], *, searc
     Raises:
         InfrastructureError: the environment cannot be inspected.
     """
-    output = await _run_script(environment, _FIND_PROGRAMS, dict.fromkeys(names), path, search_path)
+    output = await _run_script(environment, FIND_PROGRAMS, dict.fromkeys(names), path, search_path)
+    return parse_programs(output)
+
+
+def parse_programs(output: str) -> ProgramTable:
+    """The programs from what the script printed."""
     paths, _, rest = output.partition("\n=reals\n")
     reals, _, rest = rest.partition("\n=kinds\n")
     kinds, _, sums = rest.partition("\n=sums\n")

@@ -1,10 +1,10 @@
 """An environment after the agent has finished: its shell is restored, leftover processes are killed, findings named."""
 
+import asyncio
 import hashlib
-import os
 import secrets
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +15,14 @@ from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.state.archive import ArchiveOrigin, compare_with_archive
 from proctor.grading.state.changes import files_changed_after_deadline
 from proctor.grading.state.grader_settings import guarded_programs, set_aside_settings
+from proctor.grading.state.inspection import Inspection
+from proctor.grading.state.inspection import inspect as inspect_environment
 from proctor.grading.state.libraries import restore_libraries
 from proctor.grading.state.processes import (
     LeftoverPolicy,
     ProcessInfo,
     find_leftovers,
     kill_processes,
-    list_processes,
     service_pids,
 )
 from proctor.grading.state.programs import (
@@ -32,7 +33,6 @@ from proctor.grading.state.programs import (
     PackageOrigin,
     ProgramTable,
     file_kinds,
-    find_programs,
     package_origins,
 )
 from proctor.grading.state.service_startup_wait import ServiceStartupWait, ServiceWait, wait_for_services
@@ -44,20 +44,11 @@ from proctor.grading.state.snapshot import (
     program_copies_dir,
     read_small_file,
 )
+from proctor.grading.state.tool_kit import make_tool_kit
 
 _MAX_ROUNDS: Final = 4
 _MAX_SHOWN: Final = 120
-_SCAN_SECONDS: Final = 60
 _MAX_FINDINGS: Final = 20
-# Arguments: a file of its own for the words, since when, and where to look. The words are its input. Names the files
-# that hold one of them.
-_SCAN_SCRIPT: Final = r"""
-since=$1; shift
-cat >"$0"
-find "$@" -xdev -type f -size -512k -newerct "@$since" ! -path "${0%/*}/*" \
-  -exec grep -lsaF -f "$0" {} + 2>/dev/null | head -n 50
-rm -f "$0"
-"""
 SCANNED_DIRECTORIES: Final = "/etc /home /opt /root /srv /tmp /usr/local /var/tmp /var/www".split()  # noqa: SIM905 - in an environment
 
 
@@ -132,15 +123,20 @@ async def quarantine(
     snapshot = load_snapshot(folder)
     inside = f"/run/proctor-{secrets.token_hex(8)}"
     path = f"{inside}/bin:{snapshot.path}"
-    findings = [] if is_known else await _restore_shells(environment, snapshot, folder)
-    await environment.put(_tool_kit(snapshot, folder), inside)
+    machine = _Machine(environment, snapshot, folder, inside, path)
+    findings = [] if is_known else await machine.clear_preload()
+    await environment.put(make_tool_kit(snapshot, folder), inside)
+    environment.start_commands_with(f"{inside}/shell")
     if is_known:
         return QuarantinedEnvironment(grader_dir=inside, search_path=path)
-    processes = _ProcessOutcome() if is_copy else await _end_processes(environment, snapshot, path, policy, grace)
-    if not is_copy:
-        # What was just killed could have undone it until now.
-        again = await _restore_shells(environment, snapshot, folder)
-        findings += [finding for finding in again if finding not in findings]
+    # The settings of programs are put back before it is looked which programs there are.
+    at_once = inspect and not guard_settings
+    ask = partial(machine.inspect, names if at_once else (), markers if at_once else GraderMarkers())
+    if is_copy:
+        processes, seen = _ProcessOutcome(), await ask()
+    else:
+        processes, seen = await _end_processes(machine, ask, policy, grace)
+    findings += machine.shell_findings
     findings += processes.findings
     if guard_settings:
         findings += await _restore_programs(environment, snapshot, folder, path)
@@ -150,14 +146,19 @@ async def quarantine(
         )
     if not inspect:
         return QuarantinedEnvironment(grader_dir=inside, search_path=path, findings=tuple(dict.fromkeys(findings)))
-    changed = _changed_programs(snapshot, await find_programs(environment, names, search_path=snapshot.path, path=path))
+    if not at_once:
+        seen = await machine.inspect(names, markers)
+    changed = _changed_programs(snapshot, seen.programs)
     origins = await package_origins(environment, [one.real_path for one in changed], path=path)
     if ask_archive and checkpoint is not None:
         origins, unverified = await _ask_archive(environment, checkpoint, changed, origins, path)
         findings += unverified
     program_findings, fakes = _judge_programs(snapshot, changed, origins)
     findings += program_findings
-    findings += await _scan_for_markers(environment, snapshot, path, inside, markers)
+    findings += [
+        _finding(EnvironmentCode.GRADER_MARKERS, file, EnvironmentCode.GRADER_MARKERS.meaning)
+        for file in seen.marked_files[:_MAX_FINDINGS]
+    ]
     return QuarantinedEnvironment(
         grader_dir=inside,
         search_path=path,
@@ -200,18 +201,57 @@ class _ProcessOutcome(Record):
     late_files: tuple[str, ...] = ()
 
 
+class _Machine:
+    """An environment with the trusted tools in it."""
+
+    def __init__(
+        self, environment: Environment, snapshot: EnvironmentSnapshot, folder: Path, inside: str, path: str
+    ) -> None:
+        self.environment = environment
+        self.snapshot = snapshot
+        self.path = path
+        self.shell_findings: list[Finding] = []
+        self._folder = folder
+        self._inside = inside
+
+    async def clear_preload(self) -> list[Finding]:
+        """Have no library get into every program."""
+        return await _clear_preload(self.environment, self.snapshot)
+
+    async def inspect(self, names: Sequence[str], markers: GraderMarkers) -> Inspection:
+        """Look at it; where a shell is not as it was, it is put back first."""
+        ask = partial(
+            inspect_environment,
+            self.environment,
+            self._inside,
+            path=self.path,
+            search_path=self.snapshot.path,
+            names=names,
+            markers=markers.strings,
+            marker_dirs=tuple(dict.fromkeys((*SCANNED_DIRECTORIES, *markers.directories))),
+            since=self.snapshot.taken_at,
+        )
+        seen = await ask()
+        before = {shell.chain[0]: (shell.chain, shell.sha256) for shell in self.snapshot.shells}
+        if all(before.get(one.chain[0]) in {None, (one.chain, one.sha256)} for one in seen.shells):
+            return seen
+        found = await _restore_shells(self.environment, self.snapshot, self._folder)
+        self.shell_findings += [finding for finding in found if finding not in self.shell_findings]
+        return await ask()
+
+
 async def _end_processes(
-    environment: Environment,
-    snapshot: EnvironmentSnapshot,
-    path: str,
+    machine: _Machine,
+    ask: Callable[[], Awaitable[Inspection]],
     policy: LeftoverPolicy,
     grace: ServiceStartupWait | None,
-) -> _ProcessOutcome:
+) -> tuple[_ProcessOutcome, Inspection]:
+    environment, snapshot, path = machine.environment, machine.snapshot, machine.path
     wait = ServiceWait()
     late: tuple[str, ...] = ()
     if grace is not None and policy is LeftoverPolicy.SERVICES:
         wait = await wait_for_services(environment, snapshot.processes, path=path, seconds=grace.seconds)
-    own, rest, kept = await _kill_leftovers(environment, snapshot, path, policy)
+    own, rest, kept, seen = await _kill_leftovers(machine, ask, policy)
     own = [*wait.killed, *own]
     if grace is not None:
         late = await files_changed_after_deadline(environment, grace.since, path=path, named=grace.named)
@@ -221,13 +261,14 @@ async def _end_processes(
         findings.append(_finding(EnvironmentCode.RESTARTED, "", EnvironmentCode.RESTARTED.meaning))
     if policy is LeftoverPolicy.KEEP:
         findings += [_process_finding(EnvironmentCode.LEFT_RUNNING, process, "still runs") for process in kept.others]
-    return _ProcessOutcome(
+    outcome = _ProcessOutcome(
         findings=tuple(findings),
         killed=tuple(process.command[:_MAX_SHOWN] for process in (*own, *rest)),
         services=tuple(process.command[:_MAX_SHOWN] for process in kept.services),
         waited_for=tuple(process.command[:_MAX_SHOWN] for process in wait.waited_for),
         late_files=late,
     )
+    return outcome, seen
 
 
 async def _restore_programs(
@@ -262,8 +303,9 @@ async def restore_shells(environment: Environment, folder: Path) -> list[Finding
 async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapshot, folder: Path) -> list[Finding]:
     """The shells as they were, and no library that gets into every program. Runs nothing in the environment."""
     findings = []
-    for shell in snapshot.shells:
-        now = await inspect_shell(environment, shell.chain[0], program_copies_dir(folder))
+    copies = program_copies_dir(folder)
+    found = await asyncio.gather(*(inspect_shell(environment, shell.chain[0], copies) for shell in snapshot.shells))
+    for shell, now in zip(snapshot.shells, found, strict=True):
         if now is not None and (now.chain, now.sha256) == (shell.chain, shell.sha256):
             continue
         content = (program_copies_dir(folder) / shell.copy).read_bytes()
@@ -279,12 +321,16 @@ async def _restore_shells(environment: Environment, snapshot: EnvironmentSnapsho
             findings.append(
                 _finding(EnvironmentCode.SHELL_REPLACED, shell.chain[0], EnvironmentCode.SHELL_REPLACED.meaning)
             )
+    return [*findings, *await _clear_preload(environment, snapshot)]
+
+
+async def _clear_preload(environment: Environment, snapshot: EnvironmentSnapshot) -> list[Finding]:
     preload = await read_small_file(environment, PRELOAD)
-    if preload and preload.strip() and not snapshot.preload:
-        await environment.put(b"", PRELOAD)
-        text = preload.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
-        findings.append(_finding(EnvironmentCode.PRELOAD, PRELOAD, f"{EnvironmentCode.PRELOAD.meaning}: {text}"))
-    return findings
+    if not preload or not preload.strip() or snapshot.preload:
+        return []
+    await environment.put(b"", PRELOAD)
+    text = preload.decode("utf-8", "replace").strip()[:_MAX_SHOWN]
+    return [_finding(EnvironmentCode.PRELOAD, PRELOAD, f"{EnvironmentCode.PRELOAD.meaning}: {text}")]
 
 
 async def _is_packaged(environment: Environment, path: str, folder: Path, copy: str) -> bool:
@@ -295,19 +341,6 @@ async def _is_packaged(environment: Environment, path: str, folder: Path, copy: 
     return listed is not None and digest.encode() in listed
 
 
-def _tool_kit(snapshot: EnvironmentSnapshot, folder: Path) -> Path:
-    """A folder with the trusted copies, by their names."""
-    kit = folder / "kit"
-    shutil.rmtree(kit, ignore_errors=True)
-    (kit / "bin").mkdir(parents=True)
-    for name, copy in snapshot.copies.items():
-        if name not in TRUSTED_TOOLS:
-            continue
-        os.link(program_copies_dir(folder) / copy, kit / "bin" / name)
-        (kit / "bin" / name).chmod(0o755)
-    return kit
-
-
 class _RemainingProcesses(Record):
     services: tuple[ProcessInfo, ...]
     others: tuple[ProcessInfo, ...]
@@ -315,17 +348,21 @@ class _RemainingProcesses(Record):
 
 
 async def _kill_leftovers(
-    environment: Environment, snapshot: EnvironmentSnapshot, path: str, policy: LeftoverPolicy
-) -> tuple[list[ProcessInfo], list[ProcessInfo], _RemainingProcesses]:
+    machine: _Machine, ask: Callable[[], Awaitable[Inspection]], policy: LeftoverPolicy
+) -> tuple[list[ProcessInfo], list[ProcessInfo], _RemainingProcesses, Inspection]:
     """Kill them until none is left: a process that is about to be killed may just have started another one."""
     own: list[ProcessInfo] = []
     rest: list[ProcessInfo] = []
+    snapshot = machine.snapshot
     for _ in range(_MAX_ROUNDS):
-        listed = await list_processes(environment, path)
+        seen = await ask()
+        listed = seen.processes
         agents, others = find_leftovers(listed, snapshot.processes, policy)
         if not agents and not others:
             break
-        await kill_processes(environment, (*agents, *others))
+        await kill_processes(machine.environment, (*agents, *others))
+        # What was just killed could have undone it until now.
+        machine.shell_findings += await machine.clear_preload()
         own += agents
         rest += others
     called = service_pids(listed)
@@ -337,7 +374,7 @@ async def _kill_leftovers(
         others=tuple(process for process in staying if process.pid not in called),
         init_start_time=listed.init_start_time,
     )
-    return own, rest, kept
+    return own, rest, kept, seen
 
 
 def _changed_programs(snapshot: EnvironmentSnapshot, now: ProgramTable) -> list[InstalledProgram]:
@@ -376,29 +413,6 @@ def _judge_programs(
             code = EnvironmentCode.OWN_PROGRAM
             findings.append(_finding(code, where, f"{code.meaning}: {name}"))
     return findings, tuple(fakes)
-
-
-async def _scan_for_markers(
-    environment: Environment, snapshot: EnvironmentSnapshot, path: str, inside: str, markers: GraderMarkers
-) -> Iterable[Finding]:
-    if not markers.strings:
-        return []
-    asked = await environment.exec(
-        [
-            "/bin/sh",
-            "-c",
-            _SCAN_SCRIPT,
-            f"{inside}/words",
-            str(int(snapshot.taken_at)),
-            *dict.fromkeys((*SCANNED_DIRECTORIES, *markers.directories)),
-        ],
-        stdin="".join(f"{word}\n" for word in markers.strings).encode(),
-        variables={"PATH": path},
-        cwd="/",
-        timeout=_SCAN_SECONDS,
-    )
-    files = asked.stdout.decode("utf-8", "replace").splitlines()[:_MAX_FINDINGS]
-    return [_finding(EnvironmentCode.GRADER_MARKERS, file, EnvironmentCode.GRADER_MARKERS.meaning) for file in files]
 
 
 def _process_finding(code: EnvironmentCode, process: ProcessInfo, what: str) -> Finding:
