@@ -11,6 +11,7 @@ import click
 
 from proctor.cli import COMMANDS
 from proctor.cli.output import log, redirect_to_devnull
+from proctor.core.abrupt_exit import set_exit_code
 from proctor.core.errors import InfrastructureError, ProctorError, UsageError, plugin_error
 from proctor.core.suggestions import closest
 
@@ -49,6 +50,7 @@ def dispatch(arguments: list[str]) -> int:
         sys.stdout.flush()
     except OSError:
         redirect_to_devnull(sys.stdout)  # what it could not take has been complained about, if it was not a closed pipe
+    set_exit_code(code)
     return code
 
 

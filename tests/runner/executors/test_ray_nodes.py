@@ -182,6 +182,7 @@ async def test_every_command_works_on_the_cluster(world: ClusterWorld, provider:
 @pytest.mark.long
 async def test_doctor_and_fetch_show_every_node(world: ClusterWorld) -> None:
     code, output = await world.proctor("cluster", "doctor", "--json", "--address", world.address)
+    assert "[\n" in output, output
     nodes = json.loads(output[output.index("[\n") : output.rindex("]") + 1])
     assert [node["name"] for node in nodes] == ["node1", "node2", "node3"]
     for node in nodes:
@@ -226,7 +227,7 @@ async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: 
     full = world.nodes[2]
     spool = full.folder / "cache/proctor/spool"
     spool.mkdir(parents=True, exist_ok=True)
-    mounted = world.command(full, "mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", spool)
+    mounted = world.command(full, "mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", spool)
     subprocess.run(mounted, check=True)
     code, output = await ended(await world.start_run(provider, "--retries", 0))
     await in_service(world, full)
@@ -234,7 +235,7 @@ async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: 
     check_complete(world)
     assert provider.paid_twice() <= IN_FLIGHT
     lost = [entry for entry in world.journal() if entry.cause is Cause.NODE_LOST]
-    assert lost
+    assert lost, output
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from typing import Any, Final
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import DriverLease
 from proctor.runner.executors.messages import NodeInfo, NodeMessages
-from proctor.runner.executors.ray_cluster import ClusterNode, NodeActor, NodeGone
+from proctor.runner.executors.ray_cluster import ClusterNode, NodeActor, NodeGone, call_engine
 from proctor.runner.models import ModelAccess
 
 # How often a lease is renewed while it lasts.
@@ -159,7 +159,8 @@ class NodeClient:
             with suppress(NodeGone, TimeoutError):
                 await asyncio.wait_for(self._actor.call("close"), _CLOSE_SECONDS)
             self.lose("the session has ended")
-            await asyncio.to_thread(self._actor.kill)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(call_engine(self._actor.kill), _CLOSE_SECONDS)
         # A worker that is lost ends by itself, with its lease.
 
     async def _unless_lost(self, calling: Any) -> Any:

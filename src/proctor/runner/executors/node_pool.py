@@ -21,7 +21,6 @@ from proctor.runner.executors.ray_cluster import ClusterNode, NodeGone, RayClust
 from proctor.runner.observer import NodeStatus
 
 _LOOK_SECONDS: Final = 5.0
-# After a minute without its head, the engine would end this process: attempts wait for their leases before that.
 _SILENT_HEAD_SECONDS: Final = 20.0
 _NOTICE_SECONDS: Final = 3.0
 # A session that starts says after so long whom it waits for, and goes without them after so long.

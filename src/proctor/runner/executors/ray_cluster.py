@@ -9,14 +9,19 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Self, TypeVar
 
+from proctor.core.abrupt_exit import require_abrupt_exit
 from proctor.core.errors import InfrastructureError
 from proctor.runner.executors.cluster_address import find_cluster
 from proctor.runner.executors.messages import NodeMessages
 from proctor.runner.executors.node_worker import NodeWorker
+
+T = TypeVar("T")
 
 _NAMESPACE: Final = "proctor"
 _DRAINED_PREFIX: Final = b"proctor:drained:"
@@ -109,6 +114,9 @@ class RayCluster:
             InfrastructureError: this machine is no node, or the cluster does not answer.
             UsageError: the engine is not installed, or the cluster lets in whoever reaches it.
         """
+        # A minute by default, after which the engine would end this process in the middle of what it writes. It is read
+        # when the engine is imported.
+        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "3600")
         address = await asyncio.to_thread(find_cluster, address, insecure=insecure)
         try:
             await asyncio.to_thread(_connect, address)
@@ -124,8 +132,10 @@ class RayCluster:
         """The nodes that are alive; blocks in a thread for as long as the head does not answer."""
         import ray
 
-        found = [node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]]
-        hosts = [node["NodeManagerHostname"] for node in found]
+        found = [node for node in await call_engine(ray.nodes) if node["Alive"]]
+        # One that was started again is there twice for a while, with the same name and address.
+        machines = {(node["NodeManagerHostname"], node["NodeManagerAddress"]) for node in found}
+        hosts = [host for host, _ in machines]
         return [
             ClusterNode(
                 node["NodeID"],
@@ -141,7 +151,7 @@ class RayCluster:
         """The ids of the nodes that get no further work."""
         from ray.experimental.internal_kv import _internal_kv_list
 
-        keys = await asyncio.to_thread(_internal_kv_list, _DRAINED_PREFIX, namespace=_NAMESPACE.encode())
+        keys = await call_engine(lambda: _internal_kv_list(_DRAINED_PREFIX, namespace=_NAMESPACE.encode()))
         return {key.removeprefix(_DRAINED_PREFIX).decode() for key in keys}
 
     async def drain(self, node: ClusterNode, *, undo: bool = False) -> None:
@@ -150,9 +160,9 @@ class RayCluster:
 
         key = _DRAINED_PREFIX + node.id.encode()
         if undo:
-            await asyncio.to_thread(_internal_kv_del, key, namespace=_NAMESPACE.encode())
+            await call_engine(lambda: _internal_kv_del(key, namespace=_NAMESPACE.encode()))
         else:
-            await asyncio.to_thread(_internal_kv_put, key, b"1", namespace=_NAMESPACE.encode())
+            await call_engine(lambda: _internal_kv_put(key, b"1", namespace=_NAMESPACE.encode()))
 
     def start_worker(self, node: ClusterNode, lease_seconds: float, at_once: int) -> NodeActor:
         """Start a worker on exactly this node. It is never restarted, and no call to it is repeated."""
@@ -211,8 +221,30 @@ class RayCluster:
         if self.has_head:
             await asyncio.to_thread(ray.shutdown)
         else:
-            # It would wait for the head for a minute, and then end this process.
+            # It would wait for the head, and crash when this process ends.
             atexit.unregister(ray.shutdown)
+            require_abrupt_exit()
+
+
+async def call_engine(function: Callable[[], T]) -> T:
+    """Have the engine do something that waits for its head; nobody waits for the thread of a call that was given up."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(action: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else action())
+
+    def run() -> None:
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - for whoever waits
+            settle(partial(done.set_exception, error))
+        else:
+            settle(partial(done.set_result, result))
+
+    threading.Thread(target=run, name="engine-call", daemon=True).start()
+    return await done
 
 
 def _connect(address: str) -> None:
