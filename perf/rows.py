@@ -221,6 +221,51 @@ def copies(files: int) -> Figures:
     return asyncio.run(_copies(files))
 
 
+async def _state_grading(rounds: int) -> Figures:
+    """From the end of the agent's work to the result of the success command, in a container."""
+    from proctor.core.environment import EnvironmentSpec
+    from proctor.environments.docker import DockerProvider
+    from proctor.grading import state
+
+    command = 'test -d /etc && python3 --version && grep -q root /etc/passwd && echo "Setup successful"'
+    names = state.script_words(command)
+    markers = state.GraderMarkers(strings=("Setup successful",))
+    provider = DockerProvider(image="proctor-test/setup:bookworm")
+    ours, bare = [], []
+    try:
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="perf-") as name:
+                async with await provider.start(EnvironmentSpec()) as environment:
+                    await state.take_snapshot(environment, names, Path(name) / "grading")
+                    started = time.perf_counter()
+                    ready = await state.quarantine(
+                        environment,
+                        Path(name) / "grading",
+                        names=names,
+                        policy=state.LeftoverPolicy.KEEP,
+                        markers=markers,
+                    )
+                    if hasattr(state, "run_observed"):
+                        seen = await state.run_observed(environment, ready, command, timeout=60)
+                        left = state.started_since(seen.before, seen.after)
+                    else:  # another tree, of before
+                        before = await state.list_processes(environment, ready.search_path)
+                        await state.run_in_fresh_shell(environment, ready, command, timeout=60)
+                        left = state.started_since(before, await state.list_processes(environment, ready.search_path))
+                    await state.kill_processes(environment, left)
+                    ours.append((time.perf_counter() - started) * 1000)
+                    started = time.perf_counter()
+                    await environment.exec(["sh", "-c", command])
+                    bare.append((time.perf_counter() - started) * 1000)
+    finally:
+        await provider.close()
+    return {"": (statistics.median(ours), statistics.median(bare))}
+
+
+def state_grading(rounds: int) -> Figures:
+    return asyncio.run(_state_grading(rounds))
+
+
 ROWS: dict[str, Callable[[int], Figures]] = {
     "help": help_page,
     "environment": local_environment,
@@ -230,6 +275,7 @@ ROWS: dict[str, Callable[[int], Figures]] = {
     "sandbox": sandboxes,
     "cold": cold_workspace,
     "copies": copies,
+    "state": state_grading,
 }
 
 if __name__ == "__main__":

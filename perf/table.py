@@ -111,6 +111,15 @@ ROWS = (
         (200, 20_000, (2000, 50_000)),
         why="each entry is opened by descriptors, from a program in Python",
     ),
+    Row(
+        "state",
+        "state grading of a container, without controls",
+        "docker exec of its command",
+        "ms",
+        1000.0,
+        (1, 8, ()),
+        absolute=True,
+    ),
 )
 
 

@@ -10,7 +10,7 @@ the same run says which labels count.
 import asyncio
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Generic
@@ -63,7 +63,7 @@ STATUSES: Final = {
 }
 _PYTHON_FILE: Final = "/tmp/proctor-python"  # noqa: S108 - inside an environment of our own
 _VARIABLES_FILE: Final = "/tmp/proctor-variables"  # noqa: S108 - as above
-_MAX_SOURCE: Final = 20_000_000
+_MAX_SOURCES: Final = 200_000_000
 _SHELL_VARIABLES: Final = frozenset({"_", "OLDPWD", "PWD", "SHLVL"})
 _APPLY_COMMANDS: Final = (
     "git apply --verbose",
@@ -98,16 +98,20 @@ class OracleVerification(Record):
 
 
 class TestSources(Record):
-    """The files that decide, as they are when tests run: those of the test patch, and the test program's."""
+    """The files that decide, as they are when tests run: those of the test patch, and the test program's.
+
+    `configs`: those that may configure pytest, as they are before anything is applied.
+    """
 
     __test__ = False
 
     tests: dict[str, bytes]
     program: dict[str, FileEntry]
+    configs: dict[str, bytes]
 
     def with_variant(self, variant: Mapping[str, bytes]) -> "TestSources":
         """The same with some test files altered."""
-        return TestSources(tests={**self.tests, **variant}, program=self.program)
+        return msgspec.structs.replace(self, tests={**self.tests, **variant})
 
 
 class _Tested(Record):
@@ -146,11 +150,11 @@ class _VerificationRun(Generic[R]):
         if oracle_patch is None:
             return None
         step, tested = reporter_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
-        sources = await read_test_sources(job, step)
-        if sources is None:
-            return None
         environment = await job.context.provider.digest(job.spec)
         key = cache_key(VERSION, job.grader, environment, row_fingerprint(job.row), str(job.timeout))
+        sources = await _cached_sources(job, step, key)
+        if sources is None:
+            return None
         if job.context.use_cache:
             cache = RecordCache(OracleVerification, "swe_oracle_witness")
             oracle = await cache.get_or_make(key, lambda: _observe_oracle(job, step, sources, tested))
@@ -247,7 +251,7 @@ async def _run_by_reporter(
     sources: TestSources,
     tested: _Tested,
 ) -> TestRun:
-    config = pytest_config((await _original_configs(environment)).get) if step.format is TestFormat.PYTEST else None
+    config = pytest_config(sources.configs.get) if step.format is TestFormat.PYTEST else None
     applied = await apply_in_environment(
         environment, tested.patch, _APPLY_COMMANDS, protected=tested.protected, clean=True, accept_reversible=True
     )
@@ -260,35 +264,56 @@ async def _run_by_reporter(
     unpack_variant = await put_variant(environment, sources.tests)
     script = f"{step.setup_script}\n{unpack_variant}\ncommand -v python > {_PYTHON_FILE}\nenv -0 > {_VARIABLES_FILE}\n"
     await run_bash(environment, job.setup.adapt_script(script), seconds=job.timeout)
-    python = (await environment.exec(["cat", _PYTHON_FILE])).stdout.decode(errors="replace").strip()
+    python, variables = await _script_state(environment)
     plan = TestPlan(
         format=step.format,
         targets=step.targets,
         python=python or "python3",
         config=config,
         autoload=True,
-        variables={**await _script_variables(environment), **step.variables},
+        variables={**variables, **step.variables},
     )
     fixed = {path: FileEntry(FILE, data) for path, data in sources.tests.items()} | sources.program
     return await run_tests(environment, plan, timeout=job.timeout, provider=job.context.provider, fixed=fixed)
 
 
-async def _script_variables(environment: Environment) -> dict[str, str]:
-    """What the official script has exported when its tests begin."""
-    read = (await environment.exec(["cat", _VARIABLES_FILE])).stdout.decode("utf-8", "replace")
-    pairs = (entry.partition("=") for entry in read.split("\0") if entry)
-    return {name: value for name, _, value in pairs if name not in _SHELL_VARIABLES}
+async def _script_state(environment: Environment) -> tuple[str, dict[str, str]]:
+    """Which Python the official script has when its tests begin, and what it has exported."""
+    read = await environment.exec(["sh", "-c", f"cat {_PYTHON_FILE}; printf '\\0'; cat {_VARIABLES_FILE}"])
+    python, *entries = read.stdout.decode("utf-8", "replace").split("\0")
+    pairs = (entry.partition("=") for entry in entries if entry)
+    return python.strip(), {name: value for name, _, value in pairs if name not in _SHELL_VARIABLES}
 
 
-async def _original_configs(environment: Environment) -> dict[str, bytes]:
-    """The files that may configure pytest, as they are before anything is applied."""
-    found = {name: await _committed(environment, "HEAD", name) for name in _PYTEST_CONFIGS}
-    return {name: data for name, data in found.items() if data is not None}
+async def _committed_files(environment: Environment, names: Sequence[str]) -> dict[str, bytes]:
+    """The files with these names, each `COMMIT:PATH`, as far as there are such."""
+    names = [name for name in names if "\n" not in name]
+    found: dict[str, bytes] = {}
+    read = await environment.exec(
+        ["git", "-c", "safe.directory=*", "cat-file", "--batch"],
+        stdin="".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape"),
+        output_bytes=_MAX_SOURCES,
+    )
+    rest = b"" if read.truncated else read.stdout
+    for name in names:
+        header, _, rest = rest.partition(b"\n")
+        words = header.rsplit(b" ", 2)
+        if len(words) == 3 and words[2].isdigit():  # noqa: PLR2004 - object, type, size; or `… missing`
+            size = int(words[2])
+            if words[1] == b"blob":
+                found[name] = rest[:size]
+            rest = rest[size + 1 :]
+    return found
 
 
-async def _committed(environment: Environment, commit: str, path: str) -> bytes | None:
-    read = await environment.exec(["git", "show", f"{commit}:{path}"], output_bytes=_MAX_SOURCE)
-    return read.stdout if read.exit_code == 0 and not read.truncated else None
+async def _cached_sources(job: SweGradingJob[R], step: ReporterStep | None, key: str) -> TestSources | None:
+    cache = RecordCache(TestSources, "swe_test_sources")
+    if job.context.use_cache and (known := cache.get(key)) is not None:
+        return known
+    sources = await read_test_sources(job, step)
+    if sources is not None and job.context.use_cache:
+        cache.put(key, sources)
+    return sources
 
 
 async def read_test_sources(job: SweGradingJob[R], step: ReporterStep | None) -> TestSources | None:
@@ -297,20 +322,22 @@ async def read_test_sources(job: SweGradingJob[R], step: ReporterStep | None) ->
     if isinstance(job.row, FeatureBenchRow):
         text = reversed_diff(text, excluding=frozenset()) or ""  # it takes the tests away
     patch = with_final_newline(text.encode("utf-8", "surrogateescape"))
-    paths = touched_paths(patch)
+    changed = touched_paths(job.official_grader.oracle_patch(job.row) or b"")
+    program = [path for path in step.program if path not in changed] if step is not None else []
+    groups = (job.row.base_commit, touched_paths(patch)), ("HEAD", program), ("HEAD", _PYTEST_CONFIGS)
     async with job.start_prepared() as environment:
-        await environment.exec(["git", "config", "--global", "--add", "safe.directory", "*"])
-        base = {path: await _committed(environment, job.row.base_commit, path) for path in paths}
-        changed = touched_paths(job.official_grader.oracle_patch(job.row) or b"")
-        names = [path for path in step.program if path not in changed] if step is not None else []
-        program = {path: await _committed(environment, "HEAD", path) for path in names}
-    known = {path: data for path, data in base.items() if data is not None}
-    tests = await asyncio.to_thread(_with_test_patch, known, patch)
+        asked = dict.fromkeys(f"{commit}:{path}" for commit, paths in groups for path in paths)
+        found = await _committed_files(environment, tuple(asked))
+    base, scripts, configs = (
+        {path: found[name] for path in paths if (name := f"{commit}:{path}") in found} for commit, paths in groups
+    )
+    tests = await asyncio.to_thread(_with_test_patch, base, patch)
     if tests is None:
         return None
     return TestSources(
         tests=tests,
-        program={path: FileEntry(EXECUTABLE, data) for path, data in program.items() if data is not None},
+        program={path: FileEntry(EXECUTABLE, data) for path, data in scripts.items()},
+        configs=configs,
     )
 
 
