@@ -108,10 +108,8 @@ def main() -> int:
     plain, script = (statistics.median(times) for times in zip(*rounds, strict=True))
     print(f"{count} instances, {WORKERS} at a time, without controls: ours {plain:.1f} s, a bare script {script:.1f} s")
     print(f"ratio {plain / script:.2f} (target: at most {BARE_TARGET})")
-    print(
-        "    why: the script runs the tests once; ours as the official grader does, and by a reporter of its own for the"
-    )
-    print("    submission and, the first time, for the oracle, each in a container of its own")
+    print("    why: the script runs the tests once. Ours does so as the official grader, and by a reporter of its own:")
+    print("    for the submission and, the first time, for the oracle, each in a container of its own.")
     ratio = ours / theirs
     print(f"{count} instances, {WORKERS} at a time: ours {ours:.1f} s, the official harness {theirs:.1f} s")
     print(f"ratio {ratio:.2f} (target: at most {TARGET})")
