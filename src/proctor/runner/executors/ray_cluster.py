@@ -231,7 +231,7 @@ async def call_engine(function: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(action: Callable[[], None]) -> None:
+    def deliver(action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(lambda: None if done.done() else action())
 
@@ -239,9 +239,9 @@ async def call_engine(function: Callable[[], T]) -> T:
         try:
             result = function()
         except Exception as error:  # noqa: BLE001 - for whoever waits
-            settle(partial(done.set_exception, error))
+            deliver(partial(done.set_exception, error))
         else:
-            settle(partial(done.set_result, result))
+            deliver(partial(done.set_result, result))
 
     threading.Thread(target=run, name="engine-call", daemon=True).start()
     return await done
