@@ -34,7 +34,7 @@ from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
 from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
 from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
-from proctor.benchmarks.harbor.task import HarborStep, HarborTask
+from proctor.benchmarks.harbor.task import MAIN_SERVICE, HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
 from proctor.benchmarks.harbor.verifier import (
@@ -250,7 +250,8 @@ class HarborBenchmark(StateGradedBenchmark):
         if is_last or not found.min_reward:
             return not is_last
         evidence = submitted.evidence or await self._gate_evidence(task, found, submitted, folder)
-        return meets(evidence.rewards, found.min_reward)
+        # A reward that does not hold, as of work after the time was up, opens nothing.
+        return judge(evidence, self.grader).official is None and meets(evidence.rewards, found.min_reward)
 
     async def collect_with(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
@@ -344,7 +345,8 @@ class HarborBenchmark(StateGradedBenchmark):
         harbor = self._task(task)
         if step.verifier.environment is not None:
             before = load_snapshot(folder / self.GRADING_DIR)
-            found = await end_leftovers(environment, before.processes, before.path)
+            needed = any(command.service == MAIN_SERVICE for command in step.verifier.collect)
+            found = await end_leftovers(environment, before.processes, before.path, needs_services=needed)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
             one = await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
