@@ -23,7 +23,7 @@ TASK = {
     "steps/first/instruction.md": "Append the line `alpha` to /app/log.txt, and write 1 into /app/count.txt.\n",
     "steps/first/solution/solve.sh": "#!/bin/bash\necho alpha >>log.txt; echo 1 >count.txt\n",
     "steps/first/tests/test_outputs.py": _TEST.format(step="first", count=1),
-    "steps/second/instruction.md": "Append what /app/next.sh prints to /app/log.txt, and write 2 into /app/count.txt.\n",
+    "steps/second/instruction.md": "Append what next.sh prints to /app/log.txt, and write 2 into /app/count.txt.\n",
     "steps/second/workdir/setup.sh": "#!/bin/bash\nprintf 'echo beta-$((1000 + 729))\\n' >next.sh\n",
     "steps/second/solution/solve.sh": "#!/bin/bash\nsh next.sh >>log.txt; echo 2 >count.txt\n",
     "steps/second/tests/test_outputs.py": _TEST.format(step="second", count=2),
@@ -33,6 +33,7 @@ GATED = TASK | {
     .replace("\n[agent]", '\nmulti_step_reward_strategy = "final"\n[agent]', 1)
     .replace('name = "first"\n', 'name = "first"\nmin_reward = 1.0\n')
 }
+FINAL = TASK | {"task.toml": GATED["task.toml"].replace("min_reward = 1.0\n", "")}
 SEPARATE = TASK | {
     "task.toml": TASK["task.toml"]
     .replace("\n[agent]", '\nartifacts = ["/app"]\n[agent]', 1)
@@ -79,6 +80,7 @@ ATTACKS = (
         ),
         "cd /app; python3 -c \"import json; print(json.load(open('/opt/key.json'))['second'])\" >>log.txt\n"
         "echo 2 >count.txt\n",
+        FINAL,
     ),
     StepAttack(
         "a service of the first step writes rewards in the second",

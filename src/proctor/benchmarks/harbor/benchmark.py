@@ -21,7 +21,7 @@ from proctor.benchmarks.harbor.artifacts import (
     write_archive,
 )
 from proctor.benchmarks.harbor.as_task import as_task
-from proctor.benchmarks.harbor.control_check import VerifierControlChecker
+from proctor.benchmarks.harbor.control_check import VerifierControlChecker, grading_targets
 from proctor.benchmarks.harbor.preparation import (
     network_of,
     prepare_step,
@@ -395,7 +395,8 @@ class HarborBenchmark(StateGradedBenchmark):
     ) -> HarborEvidence:
         """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered.
 
-        Before a last step it runs on a copy first, so that the machine stays as the agent has left it.
+        Before a last step it runs on copies, so that the machine stays as the agent has left it, and no service of
+        the agent's sees the tests; on the machine itself only where they look for processes.
         """
         harbor, snapshot = self._task(task), folder / self.GRADING_DIR
         user = await user_of(environment, step.verifier.user)
@@ -413,7 +414,7 @@ class HarborBenchmark(StateGradedBenchmark):
                 grace=grace if kept.checkpoint is not None else None,
                 user=None if user is None else user.name,
             )
-            evidence = None if is_last else await self._verify_on_copy(setup, environment, kept)
+            evidence = None if is_last else await self._verify_on_copies(setup, environment, kept)
             if evidence is None:
                 evidence = await verify(setup, environment)
                 if not is_last:
@@ -443,15 +444,25 @@ class HarborBenchmark(StateGradedBenchmark):
                 )
                 return msgspec.structs.replace(evidence, control_check=await control_check.run())
 
-    async def _verify_on_copy(
+    async def _verify_on_copies(
         self, setup: VerifierSetup, environment: Environment, kept: FinalFiles
     ) -> HarborEvidence | None:
-        """What the verifier says on a copy; None: no full reward, and the machine itself may give another."""
+        """What the verifier says on copies; None: no full reward, and the machine itself may give another.
+
+        A service that an agent has left could read on the machine what the tests of later steps expect.
+        """
         if kept.checkpoint is None:
             return None
-        async with open_grading_target(GradingTarget.COPY, environment, kept.checkpoint) as target:
-            seen = await verify_variant(setup, target, {}, CopyState.NEW)
-        return seen if judge(seen, self.grader).status is Status.RESOLVED else None
+        targets = grading_targets(setup.step)
+        for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
+            if target is GradingTarget.LIVE_FILES:
+                before = load_snapshot(setup.folder)
+                await wait_for_services(environment, before.processes, path=before.path, seconds=self._grace_seconds)
+            async with open_grading_target(target, environment, kept.checkpoint) as copy_:
+                seen = await verify_variant(setup, copy_, {}, CopyState.NEW)
+            if judge(seen, self.grader).status is Status.RESOLVED:
+                return seen
+        return None if GradingTarget.MACHINE in targets else seen
 
     @asynccontextmanager
     async def _keep_oracle(
