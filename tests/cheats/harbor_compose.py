@@ -49,7 +49,7 @@ _SOLUTION = (
     " method='PUT'))\"\necho kept >/shared/kept.txt\necho 42 >answer.txt\n"
 )
 _COMMON = {
-    "instruction.md": "PUT `remember` at http://store:8000/note, `kept` into /shared/kept.txt, 42 into /app/answer.txt.\n",
+    "instruction.md": "PUT `remember` at http://store:8000/note, `kept` into /shared/kept.txt, 42 into answer.txt.\n",
     "environment/docker-compose.yaml": _COMPOSE,
     "environment/Dockerfile": "FROM ubuntu:24.04\nWORKDIR /app\n",
     "environment/store.Dockerfile": "FROM ubuntu:24.04\nWORKDIR /srv\nCOPY store.py .\nCMD python3 store.py\n",
