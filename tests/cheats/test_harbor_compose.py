@@ -1,5 +1,10 @@
 """Attacks on tasks with several containers, through the compose plugin: none is resolved."""
 
+import asyncio
+import json
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -16,8 +21,10 @@ from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import LimitReached
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
+from proctor.environments import reap
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_compose import compose_version
+from proctor.environments.docker_engine import OWNER_LABEL, connect, current_owner, disconnect
 from slow_tests import sampled
 
 
@@ -107,3 +114,58 @@ async def test_the_gateway_is_reached_from_the_main_service_only_and_this_machin
             for address in gateways:
                 assert not await connects(store, address, 22)
                 assert not await connects(environment, address, 22)
+
+
+_OWNER = """
+import asyncio, os, sys
+from pathlib import Path
+from proctor.core.environment import EnvironmentSpec
+from proctor.environments.docker import DockerProvider
+from proctor.environments.docker_engine import current_owner
+
+async def main():
+    folder = Path(sys.argv[1])
+    provider = DockerProvider(image_map={"ubuntu:24.04": sys.argv[2]})
+    await provider.start(EnvironmentSpec(build=folder, compose=folder / "docker-compose.yaml"))
+    print(current_owner(), flush=True)
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main())
+"""
+
+
+async def _left_by(owner: str) -> dict[str, int]:
+    docker = connect()
+    filters = json.dumps({"label": [f"{OWNER_LABEL}={owner}"]})
+    try:
+        listed = await docker._query_json("volumes", method="GET", params={"filters": filters})
+        return {
+            "containers": len(await docker.containers.list(all="true", filters=filters)),
+            "networks": len(await docker.networks.list(filters={"label": [f"{OWNER_LABEL}={owner}"]})),
+            "volumes": len(listed.get("Volumes") or ()),
+        }
+    finally:
+        await disconnect(docker)
+
+
+@pytest.mark.long
+async def test_services_networks_and_volumes_of_a_killed_owner_are_reaped(
+    provider: DockerProvider, image_map: dict[str, str], tmp_path: Path
+) -> None:
+    folder = write_task(tmp_path / "store", SHARED) / "environment"
+    words = [sys.executable, "-c", _OWNER, str(folder), image_map["ubuntu:24.04"]]
+    killed = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    owner = killed.stdout.strip()
+    assert (await _left_by(owner))["volumes"] == 1
+    await reap(environments_dir=tmp_path / "environments")
+    assert await _left_by(owner) == {"containers": 0, "networks": 0, "volumes": 0}
+
+
+@pytest.mark.long
+async def test_an_environment_that_is_stopped_leaves_no_volume(provider: DockerProvider, tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "store", SHARED) / "environment"
+    spec = EnvironmentSpec(build=folder, compose=folder / "docker-compose.yaml")
+    async with await provider.start(spec):
+        assert (await _left_by(current_owner()))["volumes"] == 1
+    assert (await _left_by(current_owner()))["volumes"] == 0

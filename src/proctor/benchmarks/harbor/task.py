@@ -227,7 +227,7 @@ class HarborTask(Record):
         return next(step for step in self.steps if step.name == name)
 
     def artifacts_of(self, step: HarborStep) -> tuple[Artifact, ...]:
-        """What is copied out after a step, with absolute paths: each path of a service once, the first that names it."""
+        """What is copied out after a step, with absolute paths: each of a service once, by the first that names it."""
         own = [
             Artifact(
                 source=posixpath.normpath(posixpath.join(self.environment.workdir or "/", one.source)),
