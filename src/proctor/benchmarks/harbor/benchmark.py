@@ -28,6 +28,7 @@ from proctor.benchmarks.harbor.preparation import (
     spec_of,
     start_environment,
     user_of,
+    with_image,
 )
 from proctor.benchmarks.harbor.separate import SeparateVerifier, collect_step, end_leftovers
 from proctor.benchmarks.harbor.separate_mode import separately
@@ -137,7 +138,7 @@ class HarborBenchmark(StateGradedBenchmark):
             for policy in (step.network, step.verifier.network if step.verifier.environment is None else None)
             if policy is not None
         )
-        return _with_image(spec_of(harbor.environment, phases, {}), options.image)
+        return with_image(spec_of(harbor.environment, phases, {}), options.image)
 
     def tasks(self) -> Sequence[Task]:
         """Every task that Proctor can run."""
@@ -395,8 +396,7 @@ class HarborBenchmark(StateGradedBenchmark):
     ) -> HarborEvidence:
         """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered.
 
-        Before a last step it runs on copies, so that the machine stays as the agent has left it, and no service of
-        the agent's sees the tests; on the machine itself only where they look for processes.
+        Before a last step, on copies first: the machine stays as it is, and no service of the agent's sees the tests.
         """
         harbor, snapshot = self._task(task), folder / self.GRADING_DIR
         user = await user_of(environment, step.verifier.user)
@@ -447,13 +447,9 @@ class HarborBenchmark(StateGradedBenchmark):
     async def _verify_on_copies(
         self, setup: VerifierSetup, environment: Environment, kept: FinalFiles
     ) -> HarborEvidence | None:
-        """What the verifier says on copies; None: no full reward, and the machine itself may give another.
-
-        A service that an agent has left could read on the machine what the tests of later steps expect.
-        """
+        """What the verifier says on copies; None: no full reward, and the machine itself may give another."""
         if kept.checkpoint is None:
             return None
-        targets = grading_targets(setup.step)
         for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
             if target is GradingTarget.LIVE_FILES:
                 before = load_snapshot(setup.folder)
@@ -462,7 +458,7 @@ class HarborBenchmark(StateGradedBenchmark):
                 seen = await verify_variant(setup, copy_, {}, CopyState.NEW)
             if judge(seen, self.grader).status is Status.RESOLVED:
                 return seen
-        return None if GradingTarget.MACHINE in targets else seen
+        return None if GradingTarget.MACHINE in grading_targets(setup.step) else seen
 
     @asynccontextmanager
     async def _keep_oracle(
@@ -501,7 +497,3 @@ class HarborBenchmark(StateGradedBenchmark):
                 await self.begin_step(task, step.name, environment, folder)
             script = solution_script(harbor, step, self._variables).encode()
             await self._run_script(task, step, script, environment, step.agent_seconds or 3600.0)
-
-
-def _with_image(spec: EnvironmentSpec, image: str | None) -> EnvironmentSpec:
-    return spec if image is None else msgspec.structs.replace(spec, image=image, build=None)
