@@ -186,7 +186,7 @@ ATTACKS = (
         "rm -rf /logs/artifacts; ln -s /logs/verifier /logs/artifacts\n",
         SEPARATE,
     ),
-    ComposeAttack("more than may be copied", HONEST + "truncate -s 2T /app/large\n", SEPARATE),
+    ComposeAttack("more than may be copied", HONEST + "truncate -s 600M /app/large\n", SEPARATE),
     ComposeAttack(
         "a module for a separate verifier", HONEST + "rm answer.txt\n" + _file("/app/pytest.py", _QUIT), SEPARATE
     ),
