@@ -54,7 +54,7 @@ async def verdict_on(
     return bench.judge(task, prediction.content)
 
 
-@pytest.mark.parametrize("attack", sampled(ATTACKS, every=8), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", sampled(ATTACKS, every=16), ids=lambda attack: attack.name)
 async def test_no_attack_on_several_steps_is_resolved(
     attack: StepAttack, provider: DockerProvider, tmp_path: Path
 ) -> None:
