@@ -20,6 +20,7 @@ from aiodocker import DockerError
 from docker_image import IMAGE, need_docker
 from proctor.environments.docker_build import build, build_context, build_tag
 from proctor.environments.docker_engine import connect, disconnect
+from proctor.environments.image_build import ImageBuild
 from shared_fixture import one_at_a_time
 
 Files = Mapping[str, str]
@@ -113,7 +114,8 @@ def make_image(
 
 
 async def _build(context: Path) -> str:
-    data = build_context(context, {})
+    made = ImageBuild(folder=context)
+    data = build_context(made, {})
     tag = build_tag(data, ())
     docker = connect()
     try:
@@ -121,7 +123,7 @@ async def _build(context: Path) -> str:
             try:
                 await docker.images.inspect(tag)
             except DockerError:
-                await build(docker, data, tag, where=context)
+                await build(docker, made, data, tag)
     finally:
         await disconnect(docker)
     return tag

@@ -251,3 +251,16 @@ def test_an_ordinary_user_without_control_groups_is_told_what_holds_for_each_pro
 def test_an_engine_that_is_not_there_holds_no_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing.sock")
     assert doctor.check_container_limits().state is CheckState.MISSING
+
+
+def test_the_compose_plugin_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = tmp_path / "docker"
+    client.write_text('#!/bin/sh\n[ -z "$HOME" ] || echo 2.29.7\n')
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = doctor.check_compose()
+    assert (found.state, found.detail, found.remedy) == (CheckState.OK, "plugin 2.29.7", "")
+    client.write_text("#!/bin/sh\necho 'unknown command: docker compose' >&2; exit 1\n")
+    missing = doctor.check_compose()
+    assert missing.state is CheckState.MISSING
+    assert "docker-compose-plugin" in missing.remedy

@@ -24,7 +24,7 @@ from proctor.core.programs import (
     first_line,
 )
 from proctor.core.record import Record
-from proctor.environments import docker_limits, docker_version, local_version
+from proctor.environments import compose_version, docker_limits, docker_version, local_version
 from proctor.environments.limits import held_limits
 
 MIN_DISK_BYTES: Final = 5 * 10**9
@@ -120,6 +120,18 @@ def check_docker() -> Check:
             _DOCKER, CheckState.BROKEN if there else CheckState.MISSING, error, needed_for, remedy=remedy
         )
     return Check(name=_DOCKER, state=CheckState.OK, detail=detail, needed_for=needed_for)
+
+
+def check_compose() -> Check:
+    """The engine's compose plugin runs tasks with several containers."""
+    needed_for = "tasks with several containers (`docker-compose.yaml` of Harbor's format)"
+    version = asyncio.run(compose_version())
+    if version is None:
+        remedy = "install docker-compose-plugin from Docker's packages, so that `docker compose version` works"
+        return Check(
+            name="docker compose", state=CheckState.MISSING, detail="not found", needed_for=needed_for, remedy=remedy
+        )
+    return Check(name="docker compose", state=CheckState.OK, detail=f"plugin {version}", needed_for=needed_for)
 
 
 def check_limits() -> Check:
@@ -264,6 +276,7 @@ CHECKS: Final[Sequence[Callable[[], Check]]] = (
     check_bubblewrap,
     check_limits,
     check_docker,
+    check_compose,
     check_container_limits,
     check_claude,
     check_h2,

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from proctor.environments.compose_model import (
+    ISOLATED_BRIDGE,
+    NO_DNS,
     compose_problems,
     main_networks,
     main_variables,
@@ -31,6 +33,18 @@ SERVICE = {"image": "a"}
         ({"build": {"context": "https://example.com/x.git"}}, "https://example.com/x.git"),
         ({"build": ".."}, "a build from .."),
         ({"security_opt": ["seccomp=unconfined"]}, "security_opt"),
+        ({"env_file": "/root/.env"}, "/root/.env"),
+        ({"env_file": [{"path": "../secrets.env"}]}, "../secrets.env"),
+        ({"env_file": "${HOME}/.env"}, "${HOME}/.env"),
+        ({"extends": {"file": "/other.yaml", "service": "x"}}, "extends"),
+        ({"provider": {"type": "a-program"}}, "provider"),
+        ({"use_api_socket": True}, "use_api_socket"),
+        ({"post_start": [{"command": "true", "privileged": True}]}, "post_start"),
+        ({"a_key_of_next_year": 1}, "a_key_of_next_year"),
+        ({"build": {"context": ".", "additional_contexts": {"home": "/root"}}}, "additional_contexts"),
+        ({"build": {"context": ".", "ssh": ["default"]}}, "ssh"),
+        ({"build": {"context": ".", "network": "host"}}, "network"),
+        ({"build": {"context": ".", "dockerfile": "/root/Dockerfile"}}, "/root/Dockerfile"),
     ],
 )
 def test_what_leads_out_of_the_containers_is_refused(service: dict[str, Any], named: str, tmp_path: Path) -> None:
@@ -45,7 +59,8 @@ def test_ordinary_services_are_not_refused(tmp_path: Path) -> None:
             "main": {"depends_on": ["db"], "volumes": ["data:/data"]},
             "db": {
                 **SERVICE,
-                "build": {"context": "."},
+                "build": {"context": ".", "args": {"A": "1"}, "target": "final"},
+                "env_file": ["./db.env"],
                 "volumes": ["./init.sql:/init.sql", "data:/data", "/anonymous"],
             },
         },
@@ -62,6 +77,8 @@ def test_networks_and_volumes_of_the_engine_are_refused(tmp_path: Path) -> None:
     }
     assert len(compose_problems(model, tmp_path)) == 2
     assert compose_problems({}, tmp_path) == ["a compose file with services"]
+    other_files = {"services": {"db": SERVICE}, "include": ["other.yaml"], "x-ours": 1}
+    assert compose_problems(other_files, tmp_path) == ["include of compose"]
 
 
 def test_services_are_labelled_limited_and_kept_from_the_world() -> None:
@@ -75,13 +92,20 @@ def test_services_are_labelled_limited_and_kept_from_the_world() -> None:
                 "mem_limit": "64g",
                 "depends_on": {"main": {}, "cache": {}},
                 "labels": {"own": "1"},
+                "volumes": [{"type": "bind", "source": "/task/init.sql", "target": "/init.sql"}],
+                "build": {"context": "/task", "tags": ["ubuntu:24.04"]},
+                "scale": 100,
             },
         },
         "networks": {"front": {"driver": "bridge"}},
         "volumes": {"data": {}},
     }
-    made = other_services(model, {"proctor": "1"}, {})
+    made = other_services(model, {"proctor": "1"}, {"db": "sha256:1"}, is_open=False)
     (db,) = made["services"].values()
+    assert (db["image"], db["dns"], db["volumes"][0]["read_only"]) == ("sha256:1", NO_DNS, True)
+    assert "build" not in db
+    assert "scale" not in db
+    assert "dns" not in other_services(model, {}, {}, is_open=True)["services"]["db"]
     assert "ports" not in db
     assert "container_name" not in db
     assert db["depends_on"] == {"cache": {}}
@@ -90,6 +114,7 @@ def test_services_are_labelled_limited_and_kept_from_the_world() -> None:
     assert db["pids_limit"] == 4096
     assert db["security_opt"] == ["no-new-privileges"]
     assert all(network["internal"] and network["labels"] == {"proctor": "1"} for network in made["networks"].values())
+    assert all(network["driver_opts"] == ISOLATED_BRIDGE for network in made["networks"].values())
     assert set(made["networks"]) == {"default", "front"}
     assert made["volumes"] == {"data": {"labels": {"proctor": "1"}}}
     assert main_networks(model) == ["front"]

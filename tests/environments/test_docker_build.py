@@ -1,7 +1,9 @@
 """Images made from a Dockerfile, and images in the place of others."""
 
+import io
 import secrets
 import subprocess
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.environments.docker import DockerProvider
 from proctor.environments.docker_build import base_images, build_context, build_tag, mapped_dockerfile
+from proctor.environments.image_build import ImageBuild
 
 DOCKERFILE = """\
 # FROM python:3.13 is what others use
@@ -37,8 +40,8 @@ def test_the_images_that_a_dockerfile_starts_from_are_replaced_and_its_stages_ar
 
 def test_the_images_that_a_dockerfile_starts_from_are_known(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "a", DOCKERFILE + "FROM scratch\nFROM $WHAT\nFROM other:1\n")
-    assert base_images(folder, {"python:3.13-slim": "mine:1"}) == ("mine:1", "other:1")
-    assert base_images(tmp_path, {}) == ()
+    assert base_images(ImageBuild(folder=folder), {"python:3.13-slim": "mine:1"}) == ("mine:1", "other:1")
+    assert base_images(ImageBuild(folder=tmp_path), {}) == ()
 
 
 def _folder(path: Path, dockerfile: str, greeting: str = "hello") -> Path:
@@ -50,7 +53,7 @@ def _folder(path: Path, dockerfile: str, greeting: str = "hello") -> Path:
 
 def test_the_tag_names_the_files_the_map_and_the_bases_and_nothing_else(tmp_path: Path) -> None:
     def tag_of(folder: Path, image_map: Mapping[str, str] | None = None, base: str = "sha256:1") -> str:
-        return build_tag(build_context(folder, image_map or {}), [base])
+        return build_tag(build_context(ImageBuild(folder=folder), image_map or {}), [base])
 
     one, same = _folder(tmp_path / "a", DOCKERFILE), _folder(tmp_path / "b", DOCKERFILE)
     other = _folder(tmp_path / "c", DOCKERFILE, "hi")
@@ -61,9 +64,29 @@ def test_the_tag_names_the_files_the_map_and_the_bases_and_nothing_else(tmp_path
     assert tag_of(one, base="sha256:2") != tag
 
 
+def test_another_dockerfile_a_stage_and_arguments_make_other_images(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "a", DOCKERFILE)
+    (folder / "other.Dockerfile").write_text("FROM other:1\n")
+    builds = [
+        ImageBuild(folder=folder),
+        ImageBuild(folder=folder, dockerfile="other.Dockerfile"),
+        ImageBuild(folder=folder, text="FROM inline:1\n"),
+        ImageBuild(folder=folder, target="base"),
+        ImageBuild(folder=folder, args={"A": "1"}),
+    ]
+    assert len({build_tag(build_context(made, {}), [], made) for made in builds}) == len(builds)
+    assert [base_images(made, {}) for made in builds[1:4]] == [("other:1",), ("inline:1",), ("python:3.13-slim",)]
+    with tarfile.open(fileobj=io.BytesIO(build_context(builds[3], {}))) as context:
+        dockerfile = context.extractfile("Dockerfile")
+        assert dockerfile is not None
+        assert b"COPY" not in dockerfile.read()
+    with pytest.raises(InvalidData, match="no stage nowhere"):
+        build_context(ImageBuild(folder=folder, target="nowhere"), {})
+
+
 def test_a_folder_without_a_dockerfile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidData, match="Dockerfile"):
-        build_context(tmp_path, {})
+        build_context(ImageBuild(folder=tmp_path), {})
 
 
 async def test_an_environment_is_made_from_a_dockerfile_with_its_base_replaced(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from proctor.environments import provider, provider_names
 def test_the_public_names_are_these() -> None:
     assert proctor.environments.__all__ == [
         "ReapResult",
+        "compose_version",
         "docker_images",
         "docker_unavailable_reason",
         "docker_version",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ReapResult",
+    "compose_version",
     "docker_images",
     "docker_unavailable_reason",
     "docker_version",
@@ -75,6 +76,13 @@ async def local_version() -> str:
     from proctor.environments.bubblewrap import probe
 
     return probe()
+
+
+async def compose_version() -> str | None:
+    """The version of the engine's compose plugin; None: there is none."""
+    from proctor.environments.docker_compose import compose_version as ask
+
+    return await ask()
 
 
 async def _ask_engine(url: str | None, what: str, question: "Callable[[aiodocker.Docker], Awaitable[Any]]") -> Any:

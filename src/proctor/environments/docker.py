@@ -2,7 +2,8 @@
 
 import asyncio
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,12 +12,12 @@ from aiodocker import Docker
 from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
-from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.trees import FileEntry
 from proctor.environments import docker_unavailable_reason
-from proctor.environments.compose_model import MAIN
+from proctor.environments.compose_model import MAIN, NO_DNS, image_build
 from proctor.environments.docker_build import base_images, build, build_context, build_tag
 from proctor.environments.docker_compose import MISSING_PLUGIN, OWN_IMAGE, ComposeProject, compose_version
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
@@ -24,6 +25,7 @@ from proctor.environments.docker_environment import DockerEnvironment
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
 from proctor.environments.docker_network import BRIDGE, ContainerNetwork
 from proctor.environments.gpus import count_host_gpus, device_requests, engine_gpus
+from proctor.environments.image_build import ImageBuild
 from proctor.environments.images import ImageManager, check_in_registry, inspect_image
 from proctor.environments.netns import CannotEnterNamespace, may_enter_namespace
 
@@ -149,7 +151,7 @@ class DockerProvider(EnvironmentProvider):
     def required_images(self, spec: EnvironmentSpec) -> tuple[str, ...]:
         """The ready image, or those that the Dockerfile starts from."""
         folder = self._build_folder(spec)
-        return (spec.image or self._image,) if folder is None else base_images(folder, {})
+        return (spec.image or self._image,) if folder is None else base_images(ImageBuild(folder=folder), {})
 
     async def storage_folders(self) -> Sequence[Path]:
         """Where an engine of this machine keeps images and containers."""
@@ -246,9 +248,10 @@ class DockerProvider(EnvironmentProvider):
     async def _make_with_services(self, docker: Docker, spec: EnvironmentSpec, file: Path) -> DockerEnvironment:
         """An environment that is the main service of a compose file, with the others beside it."""
         is_open = spec.network is Network.OPEN
-        project = await ComposeProject.up(docker, file, spec.labels, self._image_map, is_open=is_open)
+        make_image = partial(self._service_image, docker)
+        project = await ComposeProject.up(docker, file, spec.labels, make_image, is_open=is_open)
         try:
-            spec = _as_main_service(spec, project)
+            spec = await _as_main_service(spec, project, make_image)
             described = await self._image_info(docker, spec)
             if not spec.workdir:
                 spec = msgspec.structs.replace(spec, workdir=described.get("Config", {}).get("WorkingDir") or "/")
@@ -256,6 +259,8 @@ class DockerProvider(EnvironmentProvider):
             config = self._config(spec, described["Id"], described, first)
             config["NetworkingConfig"] = {"EndpointsConfig": {first: {"Aliases": [MAIN]}}}
             config["HostConfig"]["Mounts"] += project.mounts
+            if not is_open and not spec.changes_network:
+                config["HostConfig"]["Dns"] = NO_DNS
             private = self._private_relay
             relay = None
             if spec.model_socket is not None and spec.network is not Network.NONE:
@@ -273,7 +278,7 @@ class DockerProvider(EnvironmentProvider):
                     internal=None if private else lambda: self._shared_network(docker),
                     local_names=tuple(project.services),
                 ),
-                default_user=str(described.get("Config", {}).get("User") or ""),
+                default_user=str(project.main.get("user") or described.get("Config", {}).get("User") or ""),
             )
             await environment.join_services(project, others, None if private else relay)
         except BaseException:
@@ -293,7 +298,7 @@ class DockerProvider(EnvironmentProvider):
     def _images_of(self, spec: EnvironmentSpec) -> tuple[str, ...]:
         """The images that an environment needs, from wherever they come."""
         folder = self._build_folder(spec)
-        return (self._image_of(spec),) if folder is None else base_images(folder, self._image_map)
+        return (self._image_of(spec),) if folder is None else base_images(ImageBuild(folder=folder), self._image_map)
 
     def _docker(self) -> Docker:
         if self._client is None:
@@ -307,26 +312,35 @@ class DockerProvider(EnvironmentProvider):
         folder = self._build_folder(spec)
         if folder is None:
             return await self._ready_image(spec)
-        context = await asyncio.to_thread(build_context, folder, self._image_map)
-        bases = self._images_of(spec)
-        tag = build_tag(context, [str((await self._images.ensure(base))["Id"]) for base in bases])
+        return await self._build_image(docker, ImageBuild(folder=folder))
+
+    async def _build_image(self, docker: Docker, made: ImageBuild) -> dict[str, Any]:
+        context = await asyncio.to_thread(build_context, made, self._image_map)
+        bases = base_images(made, self._image_map)
+        tag = build_tag(context, [str((await self._images.ensure(base))["Id"]) for base in bases], made)
         async with self._build_locks.setdefault(tag, asyncio.Lock()):
             known = await inspect_image(docker, tag)
             if known is not None:
                 return known
-            name = str(folder)
+            name = str(made.folder)
             self._report_progress(name, {"status": BUILDING_STATUS})
             await build(
                 docker,
+                made,
                 context,
                 tag,
-                where=folder,
                 on_step=lambda line: self._report_progress(name, {"status": BUILDING_STATUS, "id": line}),
             )
             self._report_progress(name, {"status": BUILT_STATUS})
-            made = await self._images.ensure(tag)
-            await self._images.record_build(made, bases)
-            return made
+            built = await self._images.ensure(tag)
+            await self._images.record_build(built, bases)
+            return built
+
+    async def _service_image(self, docker: Docker, made: ImageBuild | str) -> str:
+        """The engine's name of the image of a service, which is built or pulled if need be."""
+        if isinstance(made, ImageBuild):
+            return str((await self._build_image(docker, made))["Id"])
+        return str((await self._images.ensure(self._image_map.get(made, made)))["Id"])
 
     async def _ready_image(self, spec: EnvironmentSpec) -> dict[str, Any]:
         try:
@@ -426,14 +440,14 @@ class DockerProvider(EnvironmentProvider):
         }
 
 
-def _as_main_service(spec: EnvironmentSpec, project: ComposeProject) -> EnvironmentSpec:
+async def _as_main_service(
+    spec: EnvironmentSpec, project: ComposeProject, make_image: Callable[[ImageBuild], Awaitable[str]]
+) -> EnvironmentSpec:
     """The environment with what its compose file says of its main service: an image of its own, its variables."""
     main = project.main
-    build, image = main.get("build"), main.get("image")
-    if build:
-        if build.get("dockerfile", "Dockerfile") != "Dockerfile":
-            raise InvalidData("its main service is built from another file than its Dockerfile", where=spec.compose)
-        spec = msgspec.structs.replace(spec, image=None, build=Path(str(build["context"])))
+    made, image = image_build(main), main.get("image")
+    if made is not None:
+        spec = msgspec.structs.replace(spec, image=await make_image(made), build=None)
     elif image and image != OWN_IMAGE:
         spec = msgspec.structs.replace(spec, image=str(image), build=None)
     return msgspec.structs.replace(

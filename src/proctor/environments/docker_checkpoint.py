@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import posixpath
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -18,6 +18,7 @@ from aiodocker.containers import DockerContainer
 
 from proctor.core.errors import InfrastructureError
 from proctor.environments.docker_engine import CHECKPOINT_LABEL, OWNER_LABEL, current_owner, engine_errors, is_missing
+from proctor.environments.docker_volumes import VolumeFiles, volumes
 
 if TYPE_CHECKING:
     from proctor.environments.docker_environment import DockerEnvironment
@@ -47,14 +48,35 @@ class StartCopy(Protocol):
 class DockerCheckpoint:
     """Implements `proctor.core.environment.Checkpoint`; made by `DockerEnvironment.checkpoint`."""
 
-    def __init__(self, container: DockerContainer, config: dict[str, Any], image: str, start: StartCopy) -> None:
+    def __init__(
+        self,
+        container: DockerContainer,
+        config: dict[str, Any],
+        image: str,
+        start: StartCopy,
+        *,
+        volumes: VolumeFiles,
+        service_names: Sequence[str] = (),
+    ) -> None:
         self._container = container
         self._config = config
         self._image = image
         self._start = start
+        self._volumes = volumes
+        self._service_names = tuple(service_names)
 
     async def copy(self, *, live_files: bool = False) -> "DockerEnvironment":
         """A container with these files, on the first one's network."""
+        copied = await self._copy(live_files=live_files)
+        if not live_files:
+            try:
+                await self._volumes.put_into(copied)
+            except BaseException:
+                await copied.stop()
+                raise
+        return copied
+
+    async def _copy(self, *, live_files: bool) -> "DockerEnvironment":
         with engine_errors("copy a container"):
             sockets = await _socket_paths(self._container)
             # While nothing runs there, a path cannot become a link to somewhere else behind our back.
@@ -70,7 +92,8 @@ class DockerCheckpoint:
         return await self._start({**config, "Hostname": self._config["Hostname"]}, with_workspace=True)
 
     async def remove(self) -> None:
-        """Remove the image."""
+        """Remove the image, and what was kept of volumes."""
+        await self._volumes.remove()
         with engine_errors("remove an image"):
             try:
                 await self._container.docker.images.delete(self._image, force=True)
@@ -80,9 +103,15 @@ class DockerCheckpoint:
 
     async def _mounts(self, sockets: Iterable[str], *, live_files: bool) -> list[dict[str, Any]]:
         described = await self._container.show()
+        names = await asyncio.to_thread(self._volumes.name_files, described, self._service_names)
+        own = [{"Type": "bind", "Source": file, "Target": place, "ReadOnly": True} for place, file in names.items()]
+        if live_files:
+            own += [
+                {"Type": "volume", "Source": one["Name"], "Target": one["Destination"]} for one in volumes(described)
+            ]
         root = (described.get("GraphDriver", {}).get("Data") or {}).get("MergedDir")
         if not root:
-            return []  # another storage driver: what serves at a path is not reached
+            return own  # another storage driver: what serves at a path is not reached
         places: list[str] = []
         if live_files:
             listed = (await _top_directories(self._container, described))[:_MAX_DIRS]
@@ -93,7 +122,7 @@ class DockerCheckpoint:
             real = await _resolved(self._container, path)
             if real is not None and await _kind(self._container, real) & _IS_SOCKET:
                 places.append(real)
-        return [
+        return own + [
             {"Type": "bind", "Source": f"{root}{place}", "Target": place, "BindOptions": {"Propagation": "rslave"}}
             for place in dict.fromkeys(places)
         ]

@@ -5,13 +5,12 @@ rest. Its networks lead nowhere; a service that may reach the world is attached 
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +19,12 @@ from aiodocker.containers import DockerContainer
 
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, InvalidData
+from proctor.core.user_files import parse_document, parse_yaml
 from proctor.environments.compose_model import (
+    ISOLATED_BRIDGE,
     MAIN,
     compose_problems,
+    image_build,
     main_networks,
     main_variables,
     main_volumes,
@@ -30,6 +32,7 @@ from proctor.environments.compose_model import (
 )
 from proctor.environments.docker_engine import engine_errors, own_labels
 from proctor.environments.docker_network import BRIDGE
+from proctor.environments.image_build import ImageBuild
 
 _UP_SECONDS: Final = 600.0
 _DOWN_SECONDS: Final = 120.0
@@ -65,9 +68,22 @@ class ComposeProject:
 
     @classmethod
     async def up(
-        cls, docker: Docker, file: Path, labels: Mapping[str, str], image_map: Mapping[str, str], *, is_open: bool
+        cls,
+        docker: Docker,
+        file: Path,
+        labels: Mapping[str, str],
+        make_image: Callable[[ImageBuild | str], Awaitable[str]],
+        *,
+        is_open: bool,
     ) -> "ComposeProject":
         """Start every service but the main one, and wait until they are healthy; when this fails, nothing is left.
+
+        Args:
+            docker: the engine.
+            file: the compose file.
+            labels: of all that is made.
+            make_image: sees to it that an image is there, built or ready; its name on the engine.
+            is_open: services may reach the world.
 
         Raises:
             InvalidData: the file asks for what no environment may have.
@@ -79,11 +95,11 @@ class ComposeProject:
         scratch = Path(tempfile.mkdtemp(prefix="proctor-compose-"))
         project = cls(docker, name, scratch, {})
         try:
+            # What is read from elsewhere while the file is resolved is not seen afterwards.
+            _check(parse_document(file, "it", parse_yaml, "YAML", error=InvalidData), file)
             project._model = await project._resolve(file)
-            problems = compose_problems(project._model, file.parent)
-            if problems:
-                raise InvalidData(f"it needs {'; '.join(problems)}", where=file)
-            await project._start(file.parent, own_labels(labels), image_map, is_open=is_open)
+            _check(project._model, file)
+            await project._start(own_labels(labels), make_image, is_open=is_open)
         except BaseException:
             await asyncio.shield(project.down())
             raise
@@ -132,23 +148,17 @@ class ComposeProject:
         return model
 
     async def _start(
-        self, folder: Path, labels: dict[str, str], image_map: Mapping[str, str], *, is_open: bool
+        self, labels: dict[str, str], make_image: Callable[[ImageBuild | str], Awaitable[str]], *, is_open: bool
     ) -> None:
-        context = await asyncio.to_thread(_folder_digest, folder)
-        built = {
-            name: f"proctor-build:{hashlib.sha256(f'{context} {name}'.encode()).hexdigest()[:32]}"
+        images = {
+            name: await make_image(image_build(service) or str(service["image"]))
             for name, service in self._model["services"].items()
-            if name != MAIN and service.get("build")
+            if name != MAIN
         }
-        others = other_services(self._model, labels, built)
-        for service in others["services"].values():
-            if not service.get("build") and service.get("image") in image_map:
-                service["image"] = image_map[service["image"]]
+        others = other_services(self._model, labels, images, is_open=is_open)
         (self._folder / "compose.json").write_text(json.dumps(others), encoding="utf-8")
-        if built:
-            await self._compose("build", "--quiet", *built)
         if others["services"]:
-            await self._compose("create", "--no-build", "--pull", "missing")
+            await self._compose("create", "--no-build", "--pull", "never")
             self._containers = await self._find_containers()
         await self._make_networks(labels)
         if is_open:
@@ -166,7 +176,7 @@ class ComposeProject:
         for name in self.networks:
             if name not in known:
                 with engine_errors("make a network"):
-                    config = {"Name": name, "Driver": "bridge", "Internal": True}
+                    config = {"Name": name, "Driver": "bridge", "Internal": True, "Options": ISOLATED_BRIDGE}
                     project = {"com.docker.compose.project": self.name}
                     await self._docker.networks.create({**config, "Labels": {**labels, **project}})
 
@@ -211,9 +221,7 @@ async def _docker(*words: str, seconds: float = _UP_SECONDS) -> str:
     return out.decode("utf-8", "replace")
 
 
-def _folder_digest(folder: Path) -> str:
-    whole = hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
-        whole.update(f"{file.relative_to(folder).as_posix()}\0".encode())
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()
+def _check(model: Any, file: Path) -> None:
+    problems = compose_problems(model if isinstance(model, dict) else {}, file.parent)
+    if problems:
+        raise InvalidData(f"it needs {'; '.join(dict.fromkeys(problems))}", where=file)

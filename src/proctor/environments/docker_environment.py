@@ -27,6 +27,7 @@ from proctor.environments.docker_engine import engine_errors, ignore_already_rem
 from proctor.environments.docker_exec import ROOT, SHELL, CallbackFailed, ContainerCommand, ExecNotStarted
 from proctor.environments.docker_model_relay import ModelRelayFactory
 from proctor.environments.docker_network import ContainerNetwork
+from proctor.environments.docker_volumes import VolumeFiles, read_name_files
 from proctor.environments.host_relay import HostRelay
 from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import limit_hit
@@ -78,6 +79,7 @@ class DockerEnvironment(BaseEnvironment):
         self._on_stopped: Callable[[], None] | None = None
         self._project: ComposeProject | None = None
         self._shell = SHELL
+        self._name_files: dict[str, str] = {}
         self.another: Callable[[], Awaitable[DockerEnvironment]] | None = None
 
     @property
@@ -131,6 +133,8 @@ class DockerEnvironment(BaseEnvironment):
                 await self._container.docker._query_json(f"networks/{network}/connect", method="POST", data=body)  # noqa: SLF001 - the library asks for the network first
         self._relay_factory = relay_factory or self._relay_factory
         await self._change_network(self._spec.network, self._spec.allowed_hosts)
+        with engine_errors("look at a container"):
+            self._name_files = await asyncio.to_thread(read_name_files, await self._container.show())
         command = project.main.get("command")
         if command:
             words = command if isinstance(command, list) else ["/bin/sh", "-c", str(command)]
@@ -284,8 +288,14 @@ class DockerEnvironment(BaseEnvironment):
     async def checkpoint(self) -> DockerCheckpoint:
         """Keep the files as they are at this moment, as an image."""
         self._require_alive()
-        with engine_errors("keep a container's files"):
-            image = await commit(self._container)
+        kept = VolumeFiles(self._name_files)
+        try:
+            with engine_errors("keep a container's files"):
+                await kept.keep(self, await self._container.show())
+                image = await commit(self._container)
+        except BaseException:
+            await kept.remove()
+            raise
 
         async def start(config: dict[str, Any], *, with_workspace: bool) -> DockerEnvironment:
             spec = msgspec.structs.replace(
@@ -304,7 +314,14 @@ class DockerEnvironment(BaseEnvironment):
                 default_user=self._default_user,
             )
 
-        return DockerCheckpoint(self._container, self._config, image, start)
+        return DockerCheckpoint(
+            self._container,
+            self._config,
+            image,
+            start,
+            volumes=kept,
+            service_names=tuple(self._project.services) if self._project is not None else (),
+        )
 
     def on_stopped(self, callback: Callable[[], None]) -> None:
         """Have this called once the environment is gone."""

@@ -1,11 +1,13 @@
 """Verdicts on tasks of several steps."""
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.benchmarks.harbor.step_rule import HarborSteps, StepEvidence, judge_steps, meets
-from proctor.benchmarks.harbor.verdict_rule import HarborEvidence
+from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvidence
 from proctor.core.causes import Cause, Status
 from proctor.core.record import to_json
+from proctor.core.verdict import ControlSummary
 from proctor.grading.state import QuarantinedEnvironment, ShellResult
 
 
@@ -67,6 +69,29 @@ def test_a_verifier_that_broke_is_an_error() -> None:
     verdict = judge_steps(steps({"reward": 1}, None), "g")
     assert (verdict.status, verdict.cause, verdict.score) == (Status.ERROR, Cause.GRADER_FAILED, None)
     assert verdict.reason.startswith("s2: ")
+
+
+def refuted(step: StepEvidence) -> StepEvidence:
+    """The same, with a full reward that the machine gave only after the time was up."""
+    check = HarborControlCheck(
+        target=None, cause=Cause.TESTS_FAILED, reason="late", controls=ControlSummary(pairs=1, controlled=1)
+    )
+    return replace(step, evidence=replace(step.evidence, control_check=check))
+
+
+@pytest.mark.parametrize("strategy", ["mean", "final"])
+def test_a_step_whose_reward_does_not_hold_is_not_resolved_and_scores_nothing(strategy: str) -> None:
+    first, second = steps({"reward": 1}, {"reward": 1}, strategy=strategy).steps
+    made = HarborSteps(task_id="t", steps=(refuted(first), second), strategy=strategy, planned=2)  # type: ignore[arg-type]
+    verdict = judge_steps(made, "g")
+    assert (verdict.status, verdict.official, verdict.score) == (Status.UNRESOLVED, Status.RESOLVED, 0.0)
+    assert verdict.reason == "s1: late"
+
+
+def test_a_refuted_step_adds_nothing_to_the_score_of_the_others() -> None:
+    first, second, third = steps({"reward": 1}, {"reward": 0}, {"reward": 1}).steps
+    made = HarborSteps(task_id="t", steps=(refuted(first), second, third), strategy="mean", planned=3)
+    assert judge_steps(made, "g").score == pytest.approx(1 / 3)
 
 
 def test_the_next_step_asks_for_rewards_by_name() -> None:

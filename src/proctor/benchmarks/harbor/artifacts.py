@@ -201,9 +201,21 @@ async def put_artifact(environment: Environment, one: CollectedArtifact, trees: 
 
 
 async def copy_artifacts(
-    environment: Environment, artifacts: tuple[Artifact, ...], trees: Path, prefix: str
+    environment: Environment,
+    artifacts: tuple[Artifact, ...],
+    trees: Path,
+    prefix: str,
+    of_others: tuple[str, ...] = (),
 ) -> tuple[tuple[CollectedArtifact, ...], tuple[Finding, ...]]:
     """Copy artifacts out below `trees`, all of them within one bound.
+
+    Args:
+        environment: the agent's.
+        artifacts: what to copy.
+        trees: where to.
+        prefix: of the members' names.
+        of_others: paths that another service is to give, and this one therefore does not, also where the other has
+            nothing there.
 
     Raises:
         LimitReached: they are larger than allowed; the agent's own failure.
@@ -212,10 +224,28 @@ async def copy_artifacts(
     for number, artifact in enumerate(artifacts):
         member = f"{prefix}{number}"
         kind, found = await copy_artifact(environment, artifact, trees / member, left)
-        left -= _size(trees / member)
         findings += found
+        findings += await asyncio.to_thread(_remove_paths_of_others, trees / member, artifact.source, of_others)
+        left -= _size(trees / member)
         made.append(CollectedArtifact(source=artifact.source, member=member, kind=kind, service=artifact.service))
     return tuple(made), tuple(findings[:_MAX_FINDINGS])
+
+
+def _remove_paths_of_others(tree: Path, source: str, of_others: tuple[str, ...]) -> list[Finding]:
+    """Remove what lies at those paths of a copied tree, and links on the way to them."""
+    found = []
+    for path in of_others:
+        below = posixpath.relpath(path, source)
+        if below == "." or below.startswith("../"):
+            continue
+        place, parts = tree, below.split("/")
+        for number, part in enumerate(parts, start=1):
+            place /= part
+            if place.is_symlink() or (number == len(parts) and place.exists()):
+                _remove(place)
+                found.append(_left_behind(path, "another service gives it"))
+                break
+    return found
 
 
 def _size(path: Path) -> int:

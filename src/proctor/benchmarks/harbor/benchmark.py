@@ -21,20 +21,21 @@ from proctor.benchmarks.harbor.artifacts import (
     write_archive,
 )
 from proctor.benchmarks.harbor.as_task import as_task
-from proctor.benchmarks.harbor.control_check import VerifierControlChecker
+from proctor.benchmarks.harbor.control_check import VerifierControlChecker, grading_targets
 from proctor.benchmarks.harbor.preparation import (
     network_of,
     prepare_step,
     spec_of,
     start_environment,
     user_of,
+    with_image,
 )
 from proctor.benchmarks.harbor.separate import SeparateVerifier, collect_step, end_leftovers
 from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
 from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
 from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
-from proctor.benchmarks.harbor.task import HarborStep, HarborTask
+from proctor.benchmarks.harbor.task import MAIN_SERVICE, HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
 from proctor.benchmarks.harbor.verifier import (
@@ -137,7 +138,7 @@ class HarborBenchmark(StateGradedBenchmark):
             for policy in (step.network, step.verifier.network if step.verifier.environment is None else None)
             if policy is not None
         )
-        return _with_image(spec_of(harbor.environment, phases, {}), options.image)
+        return with_image(spec_of(harbor.environment, phases, {}), options.image)
 
     def tasks(self) -> Sequence[Task]:
         """Every task that Proctor can run."""
@@ -250,7 +251,8 @@ class HarborBenchmark(StateGradedBenchmark):
         if is_last or not found.min_reward:
             return not is_last
         evidence = submitted.evidence or await self._gate_evidence(task, found, submitted, folder)
-        return meets(evidence.rewards, found.min_reward)
+        # A reward that does not hold, as of work after the time was up, opens nothing.
+        return judge(evidence, self.grader).official is None and meets(evidence.rewards, found.min_reward)
 
     async def collect_with(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
@@ -344,7 +346,8 @@ class HarborBenchmark(StateGradedBenchmark):
         harbor = self._task(task)
         if step.verifier.environment is not None:
             before = load_snapshot(folder / self.GRADING_DIR)
-            found = await end_leftovers(environment, before.processes, before.path)
+            needed = any(command.service == MAIN_SERVICE for command in step.verifier.collect)
+            found = await end_leftovers(environment, before.processes, before.path, needs_services=needed)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
             one = await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
@@ -393,7 +396,7 @@ class HarborBenchmark(StateGradedBenchmark):
     ) -> HarborEvidence:
         """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered.
 
-        Before a last step it runs on a copy first, so that the machine stays as the agent has left it.
+        Before a last step, on copies first: the machine stays as it is, and no service of the agent's sees the tests.
         """
         harbor, snapshot = self._task(task), folder / self.GRADING_DIR
         user = await user_of(environment, step.verifier.user)
@@ -411,7 +414,7 @@ class HarborBenchmark(StateGradedBenchmark):
                 grace=grace if kept.checkpoint is not None else None,
                 user=None if user is None else user.name,
             )
-            evidence = None if is_last else await self._verify_on_copy(setup, environment, kept)
+            evidence = None if is_last else await self._verify_on_copies(setup, environment, kept)
             if evidence is None:
                 evidence = await verify(setup, environment)
                 if not is_last:
@@ -441,15 +444,21 @@ class HarborBenchmark(StateGradedBenchmark):
                 )
                 return msgspec.structs.replace(evidence, control_check=await control_check.run())
 
-    async def _verify_on_copy(
+    async def _verify_on_copies(
         self, setup: VerifierSetup, environment: Environment, kept: FinalFiles
     ) -> HarborEvidence | None:
-        """What the verifier says on a copy; None: no full reward, and the machine itself may give another."""
+        """What the verifier says on copies; None: no full reward, and the machine itself may give another."""
         if kept.checkpoint is None:
             return None
-        async with open_grading_target(GradingTarget.COPY, environment, kept.checkpoint) as target:
-            seen = await verify_variant(setup, target, {}, CopyState.NEW)
-        return seen if judge(seen, self.grader).status is Status.RESOLVED else None
+        for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
+            if target is GradingTarget.LIVE_FILES:
+                before = load_snapshot(setup.folder)
+                await wait_for_services(environment, before.processes, path=before.path, seconds=self._grace_seconds)
+            async with open_grading_target(target, environment, kept.checkpoint) as copy_:
+                seen = await verify_variant(setup, copy_, {}, CopyState.NEW)
+            if judge(seen, self.grader).status is Status.RESOLVED:
+                return seen
+        return None if GradingTarget.MACHINE in grading_targets(setup.step) else seen
 
     @asynccontextmanager
     async def _keep_oracle(
@@ -488,7 +497,3 @@ class HarborBenchmark(StateGradedBenchmark):
                 await self.begin_step(task, step.name, environment, folder)
             script = solution_script(harbor, step, self._variables).encode()
             await self._run_script(task, step, script, environment, step.agent_seconds or 3600.0)
-
-
-def _with_image(spec: EnvironmentSpec, image: str | None) -> EnvironmentSpec:
-    return spec if image is None else msgspec.structs.replace(spec, image=image, build=None)

@@ -159,8 +159,7 @@ class VerifierControlChecker:
 
     def _targets(self) -> tuple[GradingTarget, ...]:
         """Where to try; on the machine itself only where the tests look for processes, which copies do not have."""
-        looks = any(word in data for data in test_sources(self.step).values() for word in _PROCESS_WORDS)
-        return tuple(GradingTarget) if looks else (GradingTarget.COPY, GradingTarget.LIVE_FILES)
+        return grading_targets(self.step)
 
     async def _prove(self, oracle: KeepOracle) -> ControlSet:
         """Run the control check on the solution first."""
@@ -172,6 +171,12 @@ class VerifierControlChecker:
                 if plain.exit_code == 0 and plain.complete:
                     break
             return await prove_with(plain, test_sources(self.step), proof.run, self.pairs)
+
+
+def grading_targets(step: HarborStep) -> tuple[GradingTarget, ...]:
+    """Where a verifier can run; on the machine itself only where its tests look for processes."""
+    looks = any(word in data for data in test_sources(step).values() for word in _PROCESS_WORDS)
+    return tuple(GradingTarget) if looks else (GradingTarget.COPY, GradingTarget.LIVE_FILES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from proctor.benchmarks.harbor.dockerfile import is_root
 from proctor.benchmarks.harbor.task import (
     HarborEnvironment,
@@ -54,6 +56,11 @@ def spec_of(
         limits=limits_of(environment),
         variables=variables,
     )
+
+
+def with_image(spec: EnvironmentSpec, image: str | None) -> EnvironmentSpec:
+    """The environment from this image in the place of its own."""
+    return spec if image is None else msgspec.structs.replace(spec, image=image, build=None)
 
 
 async def start_environment(environment: HarborEnvironment, running: Environment, *, where: str) -> None:

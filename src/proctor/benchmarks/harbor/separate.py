@@ -60,18 +60,23 @@ OracleSubmission = Callable[[], AbstractAsyncContextManager[tuple[StepSubmission
 """Lets the solution work in an untouched environment, and gives what it submits for the step."""
 
 
-async def end_leftovers(environment: Environment, before: tuple[int, ...], path: str) -> tuple[Finding, ...]:
-    """End what the agent has left running and is no service: it must change no file after its time.
+async def end_leftovers(
+    environment: Environment, before: tuple[int, ...], path: str, *, needs_services: bool
+) -> tuple[Finding, ...]:
+    """End what the agent has left running: it must change nothing after its time.
+
+    Services stay where commands of `collect` may ask them; a verifier on another machine cannot.
 
     A machine on which no command can be run is the agent's doing; its files can be copied out all the same.
 
     Raises:
         InfrastructureError: the environment is gone.
     """
+    policy = LeftoverPolicy.SERVICES if needs_services else LeftoverPolicy.END
     try:
         for _ in range(_MAX_ROUNDS):
             listed = await list_processes(environment, path)
-            own, others = find_leftovers(listed, before, LeftoverPolicy.SERVICES)
+            own, others = find_leftovers(listed, before, policy)
             if not own and not others:
                 break
             await kill_processes(environment, (*own, *others))
@@ -93,6 +98,7 @@ async def collect_step(
         InfrastructureError: the environment is gone.
     """
     artifacts = task.artifacts_of(step)
+    of_others = tuple(one.source for one in artifacts if one.service != MAIN_SERVICE)
     done: list[ShellResult] = []
     made: list[CollectedArtifact] = []
     findings: list[Finding] = []
@@ -101,7 +107,11 @@ async def collect_step(
         done += [await _run_collect(environment, command) for command in commands]
         chosen = tuple(one for one in artifacts if (one.service == MAIN_SERVICE) is is_main)
         copied, found = await copy_artifacts(
-            environment, chosen, trees, f"step{number}-{'main' if is_main else 'other'}-"
+            environment,
+            chosen,
+            trees,
+            f"step{number}-{'main' if is_main else 'other'}-",
+            of_others if is_main else (),
         )
         made += copied
         findings += found

@@ -38,6 +38,13 @@ class HarborSteps(Record):
         """Whether stored evidence is of several steps."""
         return f'"{_VERSION}"'.encode() in data
 
+    def score(self, verdicts: Mapping[str, Verdict]) -> float:
+        """By the verdicts: of the last step, or the mean of those that were begun. A forged reward is worth nothing."""
+        scores = [verdicts[step.name].score or 0.0 for step in self.steps]
+        if not scores:
+            return 0.0
+        return scores[-1] if self.strategy == "final" else sum(scores) / len(scores)
+
     def rewards(self) -> dict[str, float]:
         """As Harbor has them: of the last step that was verified, or the mean of each name over those steps."""
         seen = [step.evidence.rewards for step in self.steps if step.evidence.rewards is not None]
@@ -64,7 +71,7 @@ def judge_steps(steps: HarborSteps, grader: str) -> Verdict:
     complete = len(steps.steps) == steps.planned
     official = Status.RESOLVED if reward >= 1 else Status.UNRESOLVED
     status, cause, reason = official, Cause.SOLVED, f"the verifiers of {len(verdicts)} steps give {reward:g}"
-    bad = _first_problem(verdicts, Status.ERROR) or _first_problem(verdicts, Status.UNRESOLVED, Cause.TAMPERED)
+    bad = _first_problem(verdicts)
     if bad is not None:
         status, cause, reason = bad
     elif not verdicts:
@@ -85,7 +92,7 @@ def judge_steps(steps: HarborSteps, grader: str) -> Verdict:
         status=status,
         cause=cause,
         reason=reason,
-        score=None if status is Status.ERROR else min(max(reward, 0.0), 1.0) if clean else 0.0,
+        score=None if status is Status.ERROR else steps.score(verdicts) if clean else 0.0,
         scores={
             **rewards,
             **{
@@ -102,13 +109,21 @@ def judge_steps(steps: HarborSteps, grader: str) -> Verdict:
     )
 
 
-def _first_problem(
-    verdicts: Mapping[str, Verdict], status: Status, cause: Cause | None = None
-) -> tuple[Status, Cause, str] | None:
-    for name, one in verdicts.items():
-        if one.status is status and cause in {None, one.cause}:
-            return one.status, one.cause, f"{name}: {one.reason}"
+def _first_problem(verdicts: Mapping[str, Verdict]) -> tuple[Status, Cause, str] | None:
+    """A verifier that broke, or else a step whose reward does not hold, also where the reward is not of that step."""
+    for is_bad in (_is_broken, _is_refuted):
+        for name, one in verdicts.items():
+            if is_bad(one):
+                return one.status, one.cause, f"{name}: {one.reason}"
     return None
+
+
+def _is_broken(verdict: Verdict) -> bool:
+    return verdict.status is Status.ERROR
+
+
+def _is_refuted(verdict: Verdict) -> bool:
+    return verdict.cause is Cause.TAMPERED or verdict.official is Status.RESOLVED
 
 
 def _findings(steps: HarborSteps, verdicts: Mapping[str, Verdict]) -> tuple[Finding, ...]:

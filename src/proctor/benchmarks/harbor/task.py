@@ -227,7 +227,7 @@ class HarborTask(Record):
         return next(step for step in self.steps if step.name == name)
 
     def artifacts_of(self, step: HarborStep) -> tuple[Artifact, ...]:
-        """What is copied out after a step, with absolute paths: each path once, the first that names it."""
+        """What is copied out after a step, with absolute paths: each of a service once, by the first that names it."""
         own = [
             Artifact(
                 source=posixpath.normpath(posixpath.join(self.environment.workdir or "/", one.source)),
@@ -240,7 +240,7 @@ class HarborTask(Record):
             own.insert(0, Artifact(source=ARTIFACTS_DIR))
         kept: list[Artifact] = []
         for one in own:
-            if not any(_overlap(one.source, other.source) for other in kept):
+            if not any(one.service == other.service and _overlap(one.source, other.source) for other in kept):
                 kept.append(one)
         return tuple(kept)
 

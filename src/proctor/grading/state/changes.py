@@ -50,7 +50,8 @@ async def _find(environment: Environment, when: float | None, path: str, pruned:
     asked = await environment.exec(
         [
             *("/bin/sh", "-c", 'exec find "$@" 2>/dev/null', "sh"),
-            *("/", "-xdev", "(", *places, ")", "-prune", "-o"),
+            # Volumes are other file systems, and hold work too.
+            *("/", "(", *places, ")", "-prune", "-o"),
             *("(", "-type", "f", "-o", "-type", "l", ")", *since, "-print"),
         ],
         variables={"PATH": path},

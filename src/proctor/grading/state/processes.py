@@ -63,10 +63,12 @@ class LeftoverPolicy(StrEnum):
     """What becomes of processes that are not the agent's own program.
 
     KEEP: all stay. SERVICES: those stay that others can call, those that belong to them, and the system's daemons.
+    END: none stays.
     """
 
     KEEP = "keep"
     SERVICES = "services"
+    END = "end"
 
 
 async def list_processes(environment: Environment, path: str) -> ProcessList:
@@ -130,11 +132,11 @@ def find_leftovers(
         for process in process_list.processes.values()
         if process.pid not in known and any(_runs_from(process, place) for place in process_list.mounts)
     }
-    kept = service_pids(process_list, agents)
+    kept = frozenset() if policy is LeftoverPolicy.END else service_pids(process_list, agents)
     own = _descendants(agents, children) - known - kept | agents
     rest = (
         [pid for pid in process_list.processes if pid not in own | kept | known and not _is_main(process_list, pid)]
-        if policy is LeftoverPolicy.SERVICES
+        if policy is not LeftoverPolicy.KEEP
         else []
     )
     return tuple(process_list.processes[pid] for pid in sorted(own)), tuple(
