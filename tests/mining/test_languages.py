@@ -129,7 +129,19 @@ def test_go_rust_and_java_run_what_the_change_touches(tmp_path: Path) -> None:
     made = project(tmp_path, {"Cargo.toml": "", "tests/parse.rs": ""}, ("tests/parse.rs", "tests/parse/deep.rs"))
     assert plan_tests("rust", made, MineSettings()).command[-2:] == ("--test", "parse")
     made = project(tmp_path, {"pom.xml": ""}, ("src/test/java/a/ParserTest.java", "src/test/java/a/Helper.java"))
-    assert plan_tests("java", made, MineSettings()).command[-1] == "ParserTest"
+    command = plan_tests("java", made, MineSettings()).command
+    assert command[-1] == "ParserTest"
+    assert "--projects" not in command[2]
+
+
+async def test_maven_runs_the_modules_of_the_changed_tests_and_what_they_need(tmp_path: Path) -> None:
+    files = {"pom.xml": "", "core/pom.xml": "", "other/pom.xml": ""}
+    made = project(tmp_path, files, ("core/src/test/java/a/ParserTest.java", "core/src/test/resources/a.txt"))
+    chosen = "--also-make --projects core "
+    assert chosen in plan_tests("java", made, MineSettings()).command[2]
+    assert (await plan_environment("java", made, MineSettings(), never)).file.install.count(chosen) == 2
+    everything = MineSettings(test=TestSettings(scope="all"))
+    assert "--projects" not in plan_tests("java", made, everything).command[2]
 
 
 def test_the_packages_and_modules_of_a_workspace_are_named_by_their_manifests(tmp_path: Path) -> None:
