@@ -61,10 +61,13 @@ def test_its_check_gives_one_with_the_oracle_and_nothing_without(tmp_path: Path)
     assert summary["passed"] == summary["tests"] > 0
 
 
-REPORT = """import sys
+REPORT = """import os, sys
 from calc import add
 
-cases = {"sums": add(2, 3) == 5 and open("/tmp/service").read() == "up\\n", "zero": add(0, 0) == 0}
+cases = {
+    "sums": add(2, 3) == 5 and open("/tmp/service").read() == "up\\n",
+    "zero": add(0, 0) == 0 and not os.access("/root-reads", os.R_OK),
+}
 for name, passed in cases.items():
     with open(f"{sys.argv[1]}/{name}.xml", "w") as file:
         result = "" if passed else "<failure/>"
@@ -79,7 +82,8 @@ def mined_suite(folder: Path, image: str) -> Path:
     environment = folder / "environments" / "here"
     files = {
         "files/calc.py": "the solved tree's\n",
-        "image/Dockerfile": f'FROM {image}\nCOPY install.sh /described\nUSER nobody\nENTRYPOINT ["false"]\n',
+        "image/Dockerfile": f"FROM {image}\nCOPY install.sh /described\nRUN install -m 0 /dev/null /root-reads\n"
+        'USER nobody\nENTRYPOINT ["false"]\n',
         "image/install.sh": "the repository's own\n",
         ENVIRONMENT_FILE: json.dumps(
             {
