@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from picture import ROOT, write_picture
+from demo_svg import ROOT, write_picture
 
 from mining_world import calculator
 

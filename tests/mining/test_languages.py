@@ -1,6 +1,9 @@
 """What tests need installed, and how they are run, by language."""
 
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -129,7 +132,32 @@ def test_go_rust_and_java_run_what_the_change_touches(tmp_path: Path) -> None:
     made = project(tmp_path, {"Cargo.toml": "", "tests/parse.rs": ""}, ("tests/parse.rs", "tests/parse/deep.rs"))
     assert plan_tests("rust", made, MineSettings()).command[-2:] == ("--test", "parse")
     made = project(tmp_path, {"pom.xml": ""}, ("src/test/java/a/ParserTest.java", "src/test/java/a/Helper.java"))
-    assert plan_tests("java", made, MineSettings()).command[-1] == "ParserTest"
+    command = plan_tests("java", made, MineSettings()).command
+    assert command[-1] == "ParserTest"
+    assert "--projects" not in command[2]
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="needs Go")
+@pytest.mark.parametrize(("required", "code"), [("", 0), ("require example.com/nowhere v1.0.0\n", 1)])
+async def test_go_is_not_installed_where_a_module_cannot_be_fetched(required: str, code: int, tmp_path: Path) -> None:
+    made = project(tmp_path / "files", {"go.mod": f"module x\n{required}"}, ("a_test.go",))
+    script = (await plan_environment("go", made, MineSettings(), never)).file.install
+    for place, name in (("/environment/files", "files"), ("/deps", "deps")):
+        script = script.replace(place, str(tmp_path / name))
+    (tmp_path / "deps").mkdir()
+    variables = {**os.environ, "GOPROXY": "file:///nowhere", "GOMODCACHE": str(tmp_path / "deps"), "GOFLAGS": ""}
+    done = subprocess.run(["bash", "-c", f"set -e\n{script}"], cwd=tmp_path, env=variables, check=False)
+    assert done.returncode == code
+
+
+async def test_maven_runs_the_modules_of_the_changed_tests_and_what_they_need(tmp_path: Path) -> None:
+    files = {"pom.xml": "", "core/pom.xml": "", "other/pom.xml": ""}
+    made = project(tmp_path, files, ("core/src/test/java/a/ParserTest.java", "core/src/test/resources/a.txt"))
+    chosen = "--also-make --projects core "
+    assert chosen in plan_tests("java", made, MineSettings()).command[2]
+    assert (await plan_environment("java", made, MineSettings(), never)).file.install.count(chosen) == 2
+    everything = MineSettings(test=TestSettings(scope="all"))
+    assert "--projects" not in plan_tests("java", made, everything).command[2]
 
 
 def test_the_packages_and_modules_of_a_workspace_are_named_by_their_manifests(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import os
 import shlex
 import time
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import click
 
@@ -14,7 +16,9 @@ from proctor.cli.heartbeat import Heartbeat
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import Interrupted, UsageError
 from proctor.core.formatting import duration, money, plural, truncate_line
+from proctor.mining.settings import MineOptions
 
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 _DAY: Final = click.DateTime(["%Y-%m-%d"])
 _FILE: Final = click.Path(path_type=Path)
 _TOKEN_VARIABLES: Final = ("PROCTOR_ISSUES_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN")
@@ -29,53 +33,35 @@ def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | Non
         raise click.BadParameter(str(error)) from error
 
 
+def _day(_: click.Context, __: click.Parameter, value: datetime | None) -> str | None:
+    return None if value is None else value.date().isoformat()
+
+
+def _count(flag: str, text: str, *, least: int = 1) -> Callable[[_Command], _Command]:
+    """An option that is a number, with the default of `MineOptions`."""
+    default = getattr(MineOptions(), flag.removeprefix("--").replace("-", "_"))
+    return click.option(flag, metavar="N", type=click.IntRange(least), default=default, show_default=True, help=text)
+
+
 @click.command(short_help="Make a suite from a repository's history.")
 @click.argument("repository")
 @click.option("--out", type=_FILE, help="The suite's folder. [default: suites/NAME]")
-@click.option("--since", type=_DAY, help="Only changes from this day on.")
-@click.option("--until", type=_DAY, help="Only changes up to this day.")
+@click.option("--since", type=_DAY, callback=_day, help="Only changes from this day on.")
+@click.option("--until", type=_DAY, callback=_day, help="Only changes up to this day.")
 @click.option("--branch", metavar="NAME", help="The branch whose main line is mined. [default: the current one]")
 @click.option("--commit", "commits", metavar="ID", multiple=True, help="Only this commit; may be repeated.")
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop when there are N tasks.")
 @click.option("--only", metavar="PATTERN", multiple=True, help="Only changes that touch such a path.")
-@click.option("--exclude", metavar="PATTERN", multiple=True, help="No changes that touch such a path.")
+@click.option("--exclude", "without", metavar="PATTERN", multiple=True, help="No changes that touch such a path.")
 @click.option("--without", "former_exclude", multiple=True, hidden=True)
-@click.option("--exclude-author", metavar="TEXT", multiple=True, help="No changes by this name or address.")
 @click.option(
-    "--max-files",
-    metavar="N",
-    type=click.IntRange(1),
-    default=15,
-    show_default=True,
-    help="Maximum changed source files.",
+    "--exclude-author", "exclude_authors", metavar="TEXT", multiple=True, help="No changes by this name or address."
 )
-@click.option(
-    "--max-lines",
-    metavar="N",
-    type=click.IntRange(1),
-    default=500,
-    show_default=True,
-    help="Maximum changed source lines.",
-)
-@click.option(
-    "--min-lines",
-    metavar="N",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Minimum changed source lines.",
-)
-@click.option(
-    "--runs", metavar="N", type=click.IntRange(1), default=2, show_default=True, help="Test runs before and after."
-)
-@click.option(
-    "--controls",
-    metavar="K",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Number of control pairs that validate each task.",
-)
+@_count("--max-files", "Maximum changed source files.")
+@_count("--max-lines", "Maximum changed source lines.")
+@_count("--min-lines", "Minimum changed source lines.", least=0)
+@_count("--runs", "Test runs before and after.")
+@_count("--controls", "Number of control pairs that validate each task.", least=0)
 @click.option("--fair", is_flag=True, help="Keep only tasks without flags.")
 @click.option("--settings", type=_FILE, help="The repository's settings. [default: proctor-mine.toml in it, or here]")
 @click.option("--issues", type=_FILE, metavar="FILE", help="An export of the repository's issues: JSON lines.")
@@ -113,25 +99,9 @@ def command(**given: Any) -> int:
     interrupted.
     """
     from proctor.mining.history import open_history
-    from proctor.mining.settings import MineOptions
 
-    options = MineOptions(
-        since=_day(given["since"]),
-        until=_day(given["until"]),
-        branch=given["branch"],
-        only=given["only"],
-        without=given["exclude"] + given["former_exclude"],
-        exclude_authors=given["exclude_author"],
-        commits=given["commits"],
-        max_files=given["max_files"],
-        max_lines=given["max_lines"],
-        min_lines=given["min_lines"],
-        limit=given["limit"],
-        runs=given["runs"],
-        fair=given["fair"],
-        controls=given["controls"],
-        write_issues=given["write_issues"],
-    )
+    given["without"] += given.pop("former_exclude")
+    options = MineOptions(**{name: given[name] for name in MineOptions.__struct_fields__})
     if options.since and options.until and options.since > options.until:
         raise UsageError("--since is after --until", fix="give an earlier day")
     if given["setup_agent"] is not None:
@@ -142,10 +112,6 @@ def command(**given: Any) -> int:
         if given["explain"]:
             return _explain(history, options, given)
         return asyncio.run(_mine(history, options, given))
-
-
-def _day(value: Any) -> str | None:
-    return None if value is None else value.date().isoformat()
 
 
 def _settings(history: Any, given: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ _HINTS: Final = {
     ),
     r"go\.mod requires go >= ([\d.]+)": f"install Go {{0}}, {_IMAGE}",
     r"requires rustc ([\d.]+)": f"install Rust {{0}}, {_IMAGE}",
+    r"requires Maven version ([\d.]+)": f"install Maven {{0}}, {_IMAGE}",
     r"release version \d+ not supported|Source option \d+ is no longer supported": (
         'name a version of Java in [setup], as in runtimes = {{java = "11"}}'
     ),

@@ -216,15 +216,22 @@ def find_faketime() -> Path | None:
     return next(iter(sorted(folder.rglob("libfaketime.so.1"))), None)
 
 
-def shifted_instance(instance: TestsInstance, *, now: datetime | None = None) -> TestsInstance:
+def shifted_instance(instance: TestsInstance) -> TestsInstance:
     """The same instance under another date, where the library is mounted that gives it."""
-    date = (now or datetime.now(UTC)) + _SHIFT
-    variables = {
-        "LD_PRELOAD": _FAKETIME_PATH,
+    given = instance.file.eval
+    variables = {**given.variables, **shift_variables(_FAKETIME_PATH, datetime.now(UTC) + _SHIFT)}
+    evaluation = msgspec.structs.replace(given, variables=variables)
+    return msgspec.structs.replace(instance, file=msgspec.structs.replace(instance.file, eval=evaluation))
+
+
+def shift_variables(library: str, date: datetime) -> dict[str, str]:
+    """The variables with which programs are given a date by the library."""
+    return {
+        "LD_PRELOAD": library,
         "FAKETIME": f"@{date:%Y-%m-%d %H:%M:%S}",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # The library corrects waits by the monotonic clock as if it gave that another time too: those of Java would
+        # end at once, and its programs spin.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         "FAKETIME_NO_CACHE": "1",
     }
-    given = instance.file.eval
-    evaluation = msgspec.structs.replace(given, variables={**given.variables, **variables})
-    return msgspec.structs.replace(instance, file=msgspec.structs.replace(instance.file, eval=evaluation))

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 import pytest
 
 from grading.controls.toy_tests import FILE, ToyRunner, broken, right, source
+from proctor.core.causes import Status
 from proctor.core.verdict import TestStatus
 from proctor.grading import TestResults, TestRun
 from proctor.grading.controls import ControlSet, alter, make_runs, prove_controls, sample_tests
+from proctor.grading.controls.control_check import resolve_control_check, run_test_variants
 from proctor.grading.controls.oracle_validation import MAX_SAMPLE, candidate_alterations, is_named
 from proctor.grading.controls.test_variants import variant_files
+from proctor.grading.resolve import Expectation
 
 VALUES = {"nothing": 0, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 SOURCE = source(**VALUES)
@@ -44,20 +47,43 @@ async def test_variants_alter_halves_where_tests_are_independent() -> None:
     assert len(oracle.variants) == 2 + 2  # two rounds of candidates, two variants
 
 
+class DisturbedRunner(ToyRunner):
+    """A right program, whose test `nine` also fails where `five` failed before it."""
+
+    def __init__(self) -> None:
+        super().__init__(SOURCE, self._passes)
+        self._failed: set[str] = set()
+
+    def _passes(self, test: str, expected: int) -> bool:
+        self._failed.update([test] if VALUES[test] != expected else [])
+        return VALUES[test] == expected and not (test == "nine" and "five" in self._failed)
+
+    async def __call__(self, files: Mapping[str, bytes], name: str) -> TestRun:
+        self._failed.clear()
+        return await super().__call__(files, name)
+
+
 async def test_variants_alter_all_tests_where_failures_disturb_others() -> None:
-    def disturbed(test: str, expected: int) -> bool:
-        failed.update([test] if VALUES[test] != expected else [])
-        return VALUES[test] == expected and not (test == "nine" and "five" in failed)
-
-    failed: set[str] = set()
-
-    class Fresh(ToyRunner):
-        async def __call__(self, files, name):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN204
-            failed.clear()
-            return await super().__call__(files, name)
-
-    controls = await prove(Fresh(SOURCE, disturbed), pairs=4)
+    controls = await prove(DisturbedRunner(), pairs=4)
     assert [(len(first.altered), len(second.altered)) for first, second in controls.pairs] == [(0, 6)] * 4
+    assert controls.disturbed == ()
+
+
+async def test_a_test_that_altered_ones_disturb_is_judged_where_none_is_altered() -> None:
+    altered, others = ("nothing", "five", "six"), ("seven", "eight", "nine")
+    sources = {FILE: SOURCE}
+    controls = await make_runs(prove_controls(altered, (), sources, pairs=1, others=others), DisturbedRunner())
+    assert controls.disturbed == ("nine",)
+    expectation = Expectation(fail_to_pass=altered, pass_to_pass=others)
+    before = await ToyRunner(SOURCE, lambda test, expected: test in others)({}, "pre_patch")
+
+    async def status(runner: ToyRunner) -> Status:
+        check = run_test_variants(controls, sources, lambda run, unseen: True)
+        return resolve_control_check(before, await make_runs(check, runner), controls, expectation).status
+
+    assert await status(DisturbedRunner()) is Status.RESOLVED
+    assert await status(ToyRunner(SOURCE, right(**{**VALUES, "nine": 1}))) is Status.UNRESOLVED
+    assert await status(ToyRunner(SOURCE, right(**{**VALUES, "eight": 1}))) is Status.UNRESOLVED
 
 
 async def test_variants_alter_all_tests_where_the_exit_code_decides() -> None:

@@ -7,13 +7,14 @@ what runs them back, and writes a full reward when every labelled test passes.
 import importlib.resources
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, Final
 
 from proctor.benchmarks.suites.documents import decode_document, read_bytes
 from proctor.benchmarks.suites.format import DEPS_DIR, ENVIRONMENT_FILE, SuiteEnvironmentFile
-from proctor.benchmarks.suites.installed import FILES_DIR, UV_VERSION
+from proctor.benchmarks.suites.installed import FILES_DIR, IMAGE_DIR, UV_VERSION
 from proctor.benchmarks.suites.load import load_suite
 from proctor.benchmarks.suites.tests_instance import TestsInstance
 from proctor.core.errors import UsageError
@@ -37,7 +38,13 @@ _IMAGES: Final = {
 }
 _PLAN: Final = (
     *("format", "arguments", "command", "setup", "variables", "python", "paths", "config_path", "autoload", "options"),
-    *("fail_to_pass", "pass_to_pass"),
+    *("services", "fail_to_pass", "pass_to_pass"),
+)
+_SETUP_DIR: Final = "proctor"  # in the build's context, beside the files that the suite's own Dockerfile copies
+# The check is a program in Python, and the solution a patch.
+_TOOLS: Final = (
+    "RUN { { command -v python3 || command -v python; } && { command -v git || command -v patch; }; } >/dev/null || "
+    "{ apt-get update && apt-get install --yes --no-install-recommends python3 git; }"
 )
 _TEST_SCRIPT: Final = f"""#!/bin/bash
 cd {WORKDIR} || exit 1
@@ -141,7 +148,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _dockerfile(instance: TestsInstance, context: Path, options: ExportOptions) -> str:
-    """The image: the language's, what the tests need installed, and the workspace."""
+    """The image: the language's, or what the suite describes; what the tests need installed; and the workspace."""
     installed = instance.environment
     if installed is None:
         image = instance.file.image or options.image or DEFAULT_IMAGE
@@ -149,24 +156,46 @@ def _dockerfile(instance: TestsInstance, context: Path, options: ExportOptions) 
     file = decode_document(
         read_bytes(installed / ENVIRONMENT_FILE), SuiteEnvironmentFile, file=str(installed / ENVIRONMENT_FILE)
     )
-    shutil.copytree(installed, context / "files", symlinks=True)
-    (context / "install.sh").write_text(f"set -e\n{file.install}\n", encoding="utf-8")
-    runtime = next(((name, version) for name, version in file.runtimes.items() if name in _IMAGES), None)
-    known = DEFAULT_IMAGE if runtime is None else _IMAGES[runtime[0]].format(runtime[1])
-    lines = [f"FROM {instance.file.image or file.image or options.image or known}", f"WORKDIR {WORKDIR}"]
+    setup = context / _SETUP_DIR
+    shutil.copytree(installed, setup / "files", symlinks=True)
+    shutil.rmtree(setup / "files" / IMAGE_DIR, ignore_errors=True)
+    (setup / "install.sh").write_text(f"set -e\n{file.install}\n", encoding="utf-8")
+    lines = [*_base_image(instance, installed, file, context, options), _TOOLS, f"WORKDIR {WORKDIR}"]
     if "uv " in file.install:
         lines.append(
             f"RUN python3 -m pip install --break-system-packages uv=={UV_VERSION} || python3 -m pip install uv"
         )
-    lines += [f"COPY files {FILES_DIR}", "COPY install.sh /install.sh", f"COPY repo {WORKDIR}"]
-    python = f"python{file.runtimes.get('python', '3')}"
-    lines += [f"ENV PYTHON={python}", *(f"ENV {name}={json.dumps(value)}" for name, value in file.variables.items())]
-    lines.append(f"RUN mkdir -p {DEPS_DIR} && bash /install.sh && rm /install.sh")
+    lines += [f"COPY {_SETUP_DIR}/files {FILES_DIR}", f"COPY {_SETUP_DIR}/install.sh /install.sh"]
+    lines += [f"ENV PYTHON=python{file.runtimes.get('python', '3')}", *map(_env_line, file.variables.items())]
+    # Installing lays the manifests of the solved tree over the workspace: nothing of that stays in the image.
+    clear = f"rm -rf /install.sh {FILES_DIR} && find {WORKDIR} -mindepth 1 -delete"
+    copy = f"COPY repo {WORKDIR}"
+    lines += [copy, f"RUN mkdir -p {DEPS_DIR} && bash /install.sh && {clear}", copy]
     lines += [
         f"RUN mkdir -p $(dirname {place}) && ln -sfn {DEPS_DIR}/{name} {place}" for name, place in file.shown.items()
     ]
     lines.append(f"RUN if [ -d {DEPS_DIR}/tree ]; then cp -an {DEPS_DIR}/tree/. {WORKDIR}/; fi")
     return "\n".join(lines) + "\n"
+
+
+def _base_image(
+    instance: TestsInstance, installed: Path, file: SuiteEnvironmentFile, context: Path, options: ExportOptions
+) -> list[str]:
+    """What the image is built on: a named one, the Dockerfile of the suite's environment, or the language's own."""
+    described = installed / IMAGE_DIR / "Dockerfile"
+    if described.is_file() and not instance.file.image:
+        shutil.copytree(described.parent, context, symlinks=True, dirs_exist_ok=True)
+        return [described.read_text(encoding="utf-8").rstrip(), "USER root", "ENTRYPOINT []"]
+    runtime = next(((name, version) for name, version in file.runtimes.items() if name in _IMAGES), None)
+    known = DEFAULT_IMAGE if runtime is None or runtime[1] == "*" else _IMAGES[runtime[0]].format(runtime[1])
+    return [f"FROM {instance.file.image or file.image or options.image or known}"]
+
+
+def _env_line(variable: tuple[str, str]) -> str:
+    """A variable for all that follows; folders of the PATH come before the image's own."""
+    name, value = variable
+    escaped = re.sub(r'(["$\\])', r"\\\1", value)
+    return f'ENV {name}="{escaped}:$PATH"' if name == "PATH" else f'ENV {name}="{escaped}"'
 
 
 def _task_toml(instance: TestsInstance, suite: str) -> str:

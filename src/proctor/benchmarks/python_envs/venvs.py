@@ -167,11 +167,19 @@ def wheel_mounts() -> tuple[Mount, ...]:
     )
 
 
+def _telling_line(lines: list[str]) -> str:
+    """The line that says why a build failed: most programs end with it, and Maven with advice."""
+    for place, line in enumerate(lines):
+        if line.startswith("[ERROR] Failed to execute goal"):
+            return " ".join(one.removeprefix("[ERROR]") for one in lines[place : place + 2])
+    errors = [line for line in lines if line.lower().startswith("error")] or [line for line in lines if "rror" in line]
+    return (errors or lines or ["no output"])[-1]
+
+
 def build_error(what: str, script: str, output: str, log: Path) -> InfrastructureError:
     """Why a build failed, from what it printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if line.lower().startswith("error")] or [line for line in lines if "rror" in line]
-    last = " ".join((errors or lines or ["no output"])[-1].split())[:300]
+    last = " ".join(_telling_line(lines).split())[:300]
     if any(sign in output for sign in _OFFLINE_MESSAGES):
         return RetryableError(f"packages cannot be fetched: {last}", fix=f"check the network; the log is {log}")
     return InfrastructureError(

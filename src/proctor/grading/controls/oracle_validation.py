@@ -242,11 +242,14 @@ class _OracleValidation:
             if not alterations:
                 return ControlSet(uncontrolled=self.tests)
             return (yield from self.all_altered(fewer, pairs, sizes=sizes))
+        altered = controls.altered_ids(everything)
+        originals = (test for test in (*self.tests, *self.others) if test not in altered)
         return ControlSet(
             alterations=alterations,
             tests=tests,
             uncontrolled=lost,
             sizes=dict(sizes),
+            disturbed=tuple(test for test in originals if run.tests.get(test) not in self.passing),
             pairs=whole_pairs(len(alterations), pairs),
         )
 

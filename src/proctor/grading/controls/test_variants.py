@@ -72,6 +72,8 @@ class ControlSet(Record):
         uncontrolled: those that have none.
         pairs: variants in pairs: what is altered in the first of a pair is original in the second.
         sizes: of the test files in every variant, by path.
+        disturbed: tests that the oracle fails in variants where they are not altered and all others are: altered tests
+            that fail leave something behind. What they give there decides nothing.
         proved: the oracle fails every alteration; otherwise each alteration contradicts its original by itself.
         reason: why tests have no alteration, where there is one reason for all.
     """
@@ -81,6 +83,7 @@ class ControlSet(Record):
     uncontrolled: tuple[str, ...] = ()
     pairs: tuple[tuple[TestVariant, TestVariant], ...] = ()
     sizes: dict[str, int] = field(default_factory=dict)
+    disturbed: tuple[str, ...] = ()
     proved: bool = True
     reason: str = ""
     schema_version: Literal["proctor.control_set@1"] = "proctor.control_set@1"
@@ -149,13 +152,14 @@ def merge_variants(controls: ControlSet, seen: Sequence[tuple[TestVariant, TestR
     """
     tests: dict[str, TestStatus] = {}
     broken: dict[str, str] = {}
+    disturbed = frozenset(controls.disturbed)
     for variant, run in seen:
         if isinstance(run.outcome, InconclusiveRun):
             return run
         broken |= run.outcome.broken
-        altered = controls.altered_ids(variant)
+        undecided = controls.altered_ids(variant) | (disturbed if variant.altered else frozenset())
         for test, status in run.outcome.tests.items():
-            if test not in altered:
+            if test not in undecided:
                 record_status(tests, test, status)
     runs = [run for _, run in seen]
     outcomes = [run.outcome for run in runs]

@@ -23,8 +23,7 @@ cp -r /environment/files/. .
 export HOME=/tmp/home
 [ "$GOPROXY" != off ] || export GOPROXY=https://proxy.golang.org,direct
 for module in @MODULES@; do (
-  cd "$module"
-  go mod download
+  cd "$module" && go mod download || exit 1
   go test -count=1 -run '^$' ./... >/dev/null 2>&1 || go build ./... >/dev/null 2>&1 || true
 ) || [ "$module" != . ]; done
 chmod -R u+w /deps

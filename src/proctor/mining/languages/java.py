@@ -1,6 +1,7 @@
 """Java: Maven or Gradle with a repository of its own, filled by one run of the tests; reports in JUnit's format."""
 
 import re
+import shlex
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -22,13 +23,13 @@ mkdir -p $HOME
 smallest=$(find . -path '*/src/test/*' -type d -name java | sort | while read -r folder; do
   find "$folder" -name '*Test.java' -printf '%s %f\\n' | sort -n | head -n 1
 done | sed 's/.* //; s/[.]java$//' | paste -s -d ,)
-{_MAVEN} -Dmaven.test.failure.ignore=true -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false \\
-  ${{smallest:+-Dtest="$smallest"}} test || {_MAVEN} test-compile
+{_MAVEN} @MODULES@ -Dmaven.test.failure.ignore=true -DfailIfNoTests=false \\
+  -Dsurefire.failIfNoSpecifiedTests=false ${{smallest:+-Dtest="$smallest"}} test || {_MAVEN} @MODULES@ test-compile
 find /deps/maven -name '*.lastUpdated' -delete
 find /deps/maven -name '_remote.repositories' -delete
 """
 _MAVEN_TEST: Final = f"""
-{_MAVEN} --offline -q -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -Dtest="$2" test
+{_MAVEN} @MODULES@ --offline -q -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -Dtest="$2" test
 code=$?
 mkdir -p "$1"
 find . -path '*/surefire-reports/TEST-*.xml' -exec cp {{}} "$1/" \\;
@@ -84,7 +85,7 @@ class JavaLanguage(Language):
         return EnvironmentPlan(
             file=SuiteEnvironmentFile(
                 schema_version="proctor.suite_environment@1",
-                install=(_MAVEN_INSTALL if is_maven else _GRADLE_INSTALL).strip(),
+                install=(_of_modules(_MAVEN_INSTALL, project, settings) if is_maven else _GRADLE_INSTALL).strip(),
                 runtimes={"java": version},
                 variables={**variables, **settings.setup.variables},
                 image=settings.setup.image or (f"maven:3-eclipse-temurin-{jdk}" if is_maven else f"gradle:8-jdk{jdk}"),
@@ -106,7 +107,9 @@ class JavaLanguage(Language):
             raise SetupFailed("changes no test class", code="no-test-module")
         if _is_maven(project):
             chosen = "*" if settings.test.scope == "all" else ",".join(classes)
-            command: tuple[str, ...] = ("sh", "-c", _MAVEN_TEST, "sh", "{report}", chosen)
+            command: tuple[str, ...] = (
+                *("sh", "-c", _of_modules(_MAVEN_TEST, project, settings), "sh", "{report}", chosen),
+            )
         else:
             filters = (
                 ()
@@ -115,6 +118,17 @@ class JavaLanguage(Language):
             )
             command = ("sh", "-c", _GRADLE_TEST, "sh", "{report}", *filters)
         return TestsEval(format="junit", command=command)
+
+
+def _of_modules(script: str, project: Project, settings: MineSettings) -> str:
+    """A script of Maven for the modules of the changed tests and those that they need: others may not build here."""
+    poms = {PurePosixPath(path).parent for path in project.paths if PurePosixPath(path).name == "pom.xml"}
+    modules = {
+        next((str(folder) for folder in PurePosixPath(path).parents if folder in poms), ".") for path in project.tests
+    }
+    is_whole = len(poms) == 1 or settings.test.scope == "all"
+    chosen = "" if is_whole else f"--also-make --projects {shlex.quote(','.join(sorted(modules)))} "
+    return script.replace("@MODULES@ ", chosen)
 
 
 def _is_maven(project: Project) -> bool:
