@@ -2,11 +2,17 @@
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from proctor.gateway.backend import RecordingGate, RecordingLost
 from proctor.runner.executors.lease import NodeLease
 from proctor.runner.executors.messages import MAX_CHUNK_BYTES, NodeMessage, NodeMessages, RecordingBytes
+
+# Most answers of a model are followed by the next request at once: what is known of both is sent together. For the
+# driver, each message is work.
+_COLLECT_SECONDS: Final = 0.05
 
 
 class Outbox:
@@ -15,24 +21,30 @@ class Outbox:
     def __init__(self) -> None:
         self._messages: NodeMessages = []
         self._changed = asyncio.Event()
+        self._urgent = asyncio.Event()
 
     def put(self, message: NodeMessage) -> None:
         """Add a message."""
         self._messages.append(message)
         self._changed.set()
 
-    def notify(self) -> None:
-        """There is something to send that is not in here."""
+    def notify(self, *, urgent: bool = False) -> None:
+        """There is something to send that is not in here; `urgent`: somebody waits for its arrival."""
         self._changed.set()
+        if urgent:
+            self._urgent.set()
 
     async def wait(self) -> NodeMessages:
-        """All messages, as soon as there is one, or `notify` was called."""
+        """All messages, soon after there is one or `notify` was called; at once where it is urgent."""
         await self._changed.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._urgent.wait(), _COLLECT_SECONDS)
         return self.take()
 
     def take(self) -> NodeMessages:
         """All messages that there are now."""
         self._changed.clear()
+        self._urgent.clear()
         messages, self._messages = self._messages, []
         return messages
 
@@ -61,7 +73,8 @@ class NodeGate(RecordingGate):
         Raises:
             RecordingLost: it does not, or the attempt has been ended.
         """
-        self.written(max(size, self._size))
+        self._size = max(size, self._size)
+        self._outbox.notify(urgent=True)
         while self._acknowledged < size and not self._closed:
             await self._changed.wait()
         if self._closed or not self._lease.holds:

@@ -147,7 +147,7 @@ class NodeWorker:
         runner = AttemptRunner(resources, spec, callbacks, gate)
         task = asyncio.create_task(runner.run())
         self._tasks[job.key] = task
-        task.add_done_callback(lambda _: outbox.notify())
+        task.add_done_callback(lambda _: outbox.notify(urgent=True))
         try:
             if resources.machine.provider.uses_images:
                 yield [EnvironmentUsed(await self._environment_digest(resources, job.trial.task_id))]
