@@ -16,10 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, RepositorySource
-from proctor.workspaces import BaseTree, apply_patch, base_of, check_out, make_submission, prove_no_leak
+from proctor.workspaces import apply_patch, base_of, check_out, make_submission, prove_no_leak
+
+if TYPE_CHECKING:
+    from proctor.workspaces import BaseTree
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -111,7 +115,7 @@ def run(environment: Path, commits: int, files: int, bench: Bench) -> None:
         git(environment, "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(upstream), f"clone-{number}")
         git(environment / f"clone-{number}", "checkout", "--quiet", middle)
 
-    def prepared(commit: str, cache: str = "cache") -> BaseTree:
+    def prepared(commit: str, cache: str = "cache") -> "BaseTree":
         return base_of(RepositorySource(url=str(upstream), commit=commit), cache=environment / cache)
 
     bench.compare(

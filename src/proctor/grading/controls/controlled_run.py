@@ -34,6 +34,7 @@ from proctor.grading.resolve import Expectation, Resolution, resolve
 from proctor.results.cache import RecordCache, cache_key
 
 CONTROL_CACHE: Final = "control_sets"
+_VERSION: Final = "2"  # of how control sets are made: those of before do not say which tests are disturbed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class ControlledTests:
 
     @property
     def _full_key(self) -> str:
-        return cache_key(self.key, *installed_grammars())
+        return cache_key(_VERSION, self.key, *installed_grammars())
 
     @property
     def _cache(self) -> RecordCache[ControlSet]:
