@@ -167,7 +167,7 @@ def wheel_mounts() -> tuple[Mount, ...]:
     )
 
 
-def _telling_line(lines: list[str]) -> str:
+def _error_line(lines: list[str]) -> str:
     """The line that says why a build failed: most programs end with it, and Maven with advice."""
     for place, line in enumerate(lines):
         if line.startswith("[ERROR] Failed to execute goal"):
@@ -179,7 +179,7 @@ def _telling_line(lines: list[str]) -> str:
 def build_error(what: str, script: str, output: str, log: Path) -> InfrastructureError:
     """Why a build failed, from what it printed."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    last = " ".join(_telling_line(lines).split())[:300]
+    last = " ".join(_error_line(lines).split())[:300]
     if any(sign in output for sign in _OFFLINE_MESSAGES):
         return RetryableError(f"packages cannot be fetched: {last}", fix=f"check the network; the log is {log}")
     return InfrastructureError(
