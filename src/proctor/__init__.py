@@ -6,6 +6,8 @@ and `EnvironmentProvider`, with their records, and the functions that lay out, a
 name is imported when it is first used, so `import proctor` costs next to nothing.
 """
 
+from proctor.core import VERSION as __version__
+
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take longer than all of this
 if TYPE_CHECKING:
     from proctor.api import (
@@ -84,8 +86,6 @@ if TYPE_CHECKING:
     from proctor.environments import provider
     from proctor.grading import Expectation, TestFormat, TestPlan, TestRun, audit_change, resolve, run_tests
     from proctor.workspaces import BaseTree, InvalidSubmission, apply_patch, base_of, check_out, make_submission
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Agent",

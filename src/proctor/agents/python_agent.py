@@ -12,7 +12,6 @@ from typing import ClassVar, Final
 
 import msgspec
 
-import proctor
 from proctor.agents.program_agent import MountedProgram, ProgramAgent
 from proctor.core.agent import AgentRequest
 from proctor.core.errors import InfrastructureError
@@ -22,6 +21,7 @@ from proctor.core.record import Record
 
 _HOME: Final = "python"
 _LIBRARIES: Final = "libraries"
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 _DESCRIBE: Final = """
 import importlib.metadata, json, os, sys, sysconfig
 names = "LIBDIR", "INSTSONAME", "Py_ENABLE_SHARED"
@@ -154,7 +154,7 @@ class PythonAgent(ProgramAgent):
 
 def holds_proctor(folder: Path) -> bool:
     """Whether Proctor itself is installed in this folder."""
-    return any(Path(place).resolve().is_relative_to(folder.resolve()) for place in proctor.__path__)
+    return _PACKAGE.is_relative_to(folder.resolve())
 
 
 def describe_installation(script: Path, distribution: str) -> PythonInstallation:

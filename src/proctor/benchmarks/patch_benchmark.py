@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
@@ -70,7 +70,7 @@ class PatchBenchmark(Benchmark):
         private_dirs: directories of this machine that hold solutions or hidden tests; no environment shows them.
     """
 
-    grader = f"patch/{proctor.__version__}"
+    grader = f"patch/{VERSION}"
     uses_permit = True
     test_seconds: float = 300.0
     test_limits: Limits = _LIMITS

@@ -65,9 +65,9 @@ def main() -> None:
         elif not arguments or arguments[0] in {"--help", "-h", "help"}:
             code = _print_page(help_text())
         elif arguments[0] == "--version":
-            from proctor import __version__
+            from proctor.core import VERSION
 
-            code = _print_page(f"proctor {__version__}\n")
+            code = _print_page(f"proctor {VERSION}\n")
         elif arguments[-1] == "--help" and (page := _shipped_page(arguments[:-1])):
             code = _print_page(page)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.formatting import file_size, plural
 from proctor.core.record import Record
 from proctor.doctor import Check, Diagnosis, diagnose
@@ -58,7 +58,7 @@ async def diagnose_nodes(cluster: RayCluster, nodes: Sequence[ClusterNode]) -> l
 async def _diagnose_nodes(cluster: RayCluster, node: ClusterNode) -> ExaminedNode:
     try:
         version = await cluster.proctor_version(node)
-        if (problem := other_proctor(version, proctor.__version__)) is not None:
+        if (problem := other_proctor(version, VERSION)) is not None:
             return ExaminedNode(name=node.name, address=node.address, problem=problem)
         report, found = await asyncio.gather(
             cluster.run_on(node, report_node, node.name, node.address), cluster.run_on(node, diagnose)

@@ -3,3 +3,5 @@
 A task is prepared, solved, collected, graded, recorded, reported: a `Task` becomes a submission, a `Verdict`, a
 `TaskResult`.
 """
+
+VERSION = "0.1.0"

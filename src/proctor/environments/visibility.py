@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import proctor
 from proctor.core.environment import Mount
 from proctor.core.errors import UsageError
 from proctor.core.files import cache_root
@@ -26,6 +25,7 @@ PATH: Final = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/s
 _SHALLOW_DIRS: Final = ("/opt", "/usr/local")
 _OPEN_FILE: Final = 0o004
 _OPEN_DIRECTORY: Final = 0o005
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
 def system_mounts() -> tuple[list[Mount], list[tuple[str, str]]]:
@@ -109,7 +109,7 @@ def private_paths() -> tuple[Path, ...]:
 def _always_hidden(home: Path, cache: Path, current: Path) -> tuple[Path, ...]:
     """Homes, caches, results, and Proctor's own package, which carries oracles."""
     own = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    places = (home, own, cache, own / ".cache" / "proctor", current / "results", *map(Path, proctor.__path__))
+    places = (home, own, cache, own / ".cache" / "proctor", current / "results", _PACKAGE)
     # A home of "/", as daemons have, hides nothing: what matters of it is out of sight already.
     return tuple(place.resolve() for place in places if not _contains_system(place.resolve()))
 

@@ -3,7 +3,7 @@
 from importlib.resources import files
 from pathlib import Path
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
 from proctor.core.formatting import visible
@@ -26,7 +26,7 @@ def document_html(document: Document) -> str:
         }
         for section in document.sections
     ]
-    return template.render(document=document, sections=sections, version=proctor.__version__)
+    return template.render(document=document, sections=sections, version=VERSION)
 
 
 def write_page(document: Document, file: Path) -> None:

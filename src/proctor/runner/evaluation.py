@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Status
 from proctor.core.environment import EnvironmentProvider
@@ -113,7 +113,7 @@ class Evaluation:
             benchmark=self.benchmark.name,
             source=self.benchmark.source,
             data_digest=self.benchmark.digest(),
-            tool_version=proctor.__version__,
+            tool_version=VERSION,
             platform=f"{platform.system().lower()}-{platform.machine()}",
             environment=environment,
             invocation=Invocation(

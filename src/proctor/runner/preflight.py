@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.agents.h2.template import MODEL
 from proctor.core.agent import PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
@@ -167,7 +167,7 @@ def check_access(
 
 def changed_versions(config: RunConfig, agent: AgentSource, benchmark: Benchmark, task: Task) -> list[str]:
     """What is not of the version with which a run was started, each in a sentence."""
-    now = {"proctor": proctor.__version__, **agent_factory(agent, config, benchmark)(task).versions()}
+    now = {"proctor": VERSION, **agent_factory(agent, config, benchmark)(task).versions()}
     return [
         f"{name} was {config.versions[name]} when the run was started, and is {version} now"
         for name, version in now.items()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.agent_options import AgentOptions, check_agent_options
 from proctor.core.benchmark import Benchmark
 from proctor.core.errors import UsageError
@@ -137,7 +137,7 @@ def make_config(
         run_id="",
         source=benchmark.source,
         data_digest=benchmark.digest(),
-        versions={"proctor": proctor.__version__, **versions},
+        versions={"proctor": VERSION, **versions},
         machine=current_machine(),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

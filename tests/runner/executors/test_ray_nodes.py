@@ -119,7 +119,7 @@ async def test_a_node_with_another_proctor_or_agent_is_refused_by_name(
     other, altered = world.nodes[2], world.nodes[3]
     source = world.folder / "other"
     shutil.copytree(REPOSITORY / "src", source)
-    package = source / "proctor/__init__.py"
+    package = source / "proctor/core/__init__.py"
     package.write_text(package.read_text().replace(f'"{proctor.__version__}"', '"0.0.7"'))
     other.own_env["PYTHONPATH"] = world.modules(source)
     agent = world.folder / "altered_agent.py"

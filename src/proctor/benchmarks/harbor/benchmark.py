@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks.harbor.artifacts import (
     ArtifactManifest,
     StepSubmission,
@@ -100,7 +100,7 @@ class HarborBenchmark(StateGradedBenchmark):
     ) -> None:
         super().__init__(dataset)
         self.name = name
-        self.grader = f"{name}/{proctor.__version__}"
+        self.grader = f"{name}/{VERSION}"
         self.split = split
         self._folders = tuple(folders)
         self._grace_seconds = grace_seconds
@@ -122,7 +122,7 @@ class HarborBenchmark(StateGradedBenchmark):
         made._mode = mode  # noqa: SLF001 - our own
         made.__dict__.pop("_read_tasks", None)
         made.__dict__.pop("_tasks", None)
-        made.grader = f"{self.name}/{proctor.__version__} {mode}"
+        made.grader = f"{self.name}/{VERSION} {mode}"
         return made
 
     def fingerprint(self, task: Task) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks.data import repository_url
 from proctor.benchmarks.setupbench.altered_commands import altered_commands
 from proctor.benchmarks.setupbench.quirks import QUIRKS, hosts, requirements_of
@@ -81,7 +81,7 @@ class SetupBench(StateGradedBenchmark):
 
     name = "setupbench"
     split: str | None = "all"
-    grader = f"setupbench/{proctor.__version__}"
+    grader = f"setupbench/{VERSION}"
 
     def __init__(self, tasks: Sequence[SetupBenchTask], dataset: DatasetInfo) -> None:
         super().__init__(dataset)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks.suites.format import DEPS_DIR
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core.benchmark import TaskHealth
@@ -52,7 +52,7 @@ from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import InvalidSubmission, base_of, check_out, prove_no_leak
 
-GRADER: Final = f"suites/{proctor.__version__}"
+GRADER: Final = f"suites/{VERSION}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

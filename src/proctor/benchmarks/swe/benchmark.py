@@ -11,7 +11,7 @@ from typing import Final, Generic
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
 from proctor.benchmarks.swe.environment_steps import SweTestRun, copy_workdir_out
 from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
@@ -79,7 +79,7 @@ class SweBenchmark(Benchmark, Generic[R]):
         self.name = name
         self.split: str | None = dataset.split
         self.source = dataset.origin
-        ours = f"proctor {proctor.__version__} ({_PROCEDURE})"
+        ours = f"proctor {VERSION} ({_PROCEDURE})"
         self.grader = f"{official_grader.grader_version}; {ours}; {provider_name}"
         self.official_grader = official_grader
         self.rows = {row.instance_id: row for row in rows}

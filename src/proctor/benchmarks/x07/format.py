@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import Suite, load_suite
 from proctor.benchmarks.x07.bench_report import (
@@ -69,7 +69,7 @@ class X07Format(Format):
             benchmark=config.benchmark,
             source=config.source,
             data_digest=config.data_digest,
-            tool_version=config.versions.get("proctor") or proctor.__version__,
+            tool_version=config.versions.get("proctor") or VERSION,
             platform=config.machine.platform,
             environment="",
             invocation=Invocation(

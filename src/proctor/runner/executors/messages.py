@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction, TaskEvaluation
@@ -95,7 +95,7 @@ class EvaluationSetup:
     source: str
     split: str | None
     data_digest: str
-    proctor: str = proctor.__version__
+    proctor: str = VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-import proctor
+from proctor.core import VERSION
 from proctor.agents import agent_class
 from proctor.benchmarks import reopen
 from proctor.core.benchmark import Benchmark, GradeOptions
@@ -30,9 +30,9 @@ async def open_machine(
     stack: AsyncExitStack, name: str, runs: Sequence[NodeRun], grace_seconds: float
 ) -> tuple[MachineResources | None, NodeInfo]:
     """What these runs share on this machine, until the stack is closed; None where it cannot be used, and why."""
-    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
+    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=VERSION)
     first = runs[0].config
-    if (problem := other_proctor(proctor.__version__, runs[0].versions["proctor"])) is not None:
+    if (problem := other_proctor(VERSION, runs[0].versions["proctor"])) is not None:
         return None, _with_problem(info, problem)
     try:
         provider = make_provider(first)
@@ -63,8 +63,8 @@ async def open_evaluating(
     stack: AsyncExitStack, name: str, setup: EvaluationSetup
 ) -> tuple[Evaluation | None, NodeInfo]:
     """What grading without an agent needs on this machine; None where it cannot be used, and why."""
-    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=proctor.__version__)
-    if (problem := other_proctor(proctor.__version__, setup.proctor)) is not None:
+    info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=VERSION)
+    if (problem := other_proctor(VERSION, setup.proctor)) is not None:
         return None, _with_problem(info, problem)
     try:
         provider = make_provider(setup.request)
@@ -105,7 +105,7 @@ async def program_versions(
     """What this machine has of all that a run is made with."""
     chosen = [tasks[task_id] for task_id in config.tasks]
     agent = await asyncio.to_thread(agent_factory(agent_class(config.agent), config, benchmark), chosen[0])
-    versions = {"proctor": proctor.__version__, **await asyncio.to_thread(agent.versions)}
+    versions = {"proctor": VERSION, **await asyncio.to_thread(agent.versions)}
     if not provider.uses_images:  # an image is compared when it is used: nothing is pulled here
         options = GradeOptions(image=config.image)
         versions["environment"] = await environment_digest(benchmark, chosen, provider, options, pull=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal
 
-import proctor
+from proctor.core import VERSION
 from proctor.core.errors import InfrastructureError
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import END_SECONDS, lease_seconds
@@ -334,7 +334,7 @@ class NodePool:
             found = await self._cluster.proctor_version(node)
         except NodeGone:
             return None
-        return other_proctor(found, proctor.__version__)
+        return other_proctor(found, VERSION)
 
     def _report_once(self, node: ClusterNode, problem: str) -> None:
         """Nodes that cannot be used are tried again and again; each reason is worth a line once."""

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-import proctor
+from proctor.core import VERSION
 from proctor.benchmarks import benchmark_table, fetch_dataset, reopen
 from proctor.benchmarks.data import stored_dataset
 from proctor.core.benchmark import GradeOptions
@@ -54,7 +54,7 @@ def report_node(name: str, address: str) -> NodeReport:
     return NodeReport(
         name=name,
         address=address,
-        proctor=proctor.__version__,
+        proctor=VERSION,
         machine=current_machine(),
         free_bytes=shutil.disk_usage(there).free,
         data=data,
