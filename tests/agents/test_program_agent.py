@@ -17,7 +17,7 @@ from aiohttp import web
 from gateway_lab import QUICK, provider
 from lab_agents import LAB_AGENTS, POISON, STARTED, LabAgent
 from proctor.agents import agent_class, agent_names
-from proctor.agents.program_agent import ProgramAgent
+from proctor.agents.program_agent import ProgramAgent, choose_dialect
 from proctor.core.agent import AgentSetup
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
@@ -221,3 +221,22 @@ def offered_tools(recording: Path) -> set[str]:
 def effort_of(recording: Path) -> str:
     """What the first request says on effort."""
     return str(load_recording(recording).exchanges[0].params)
+
+
+@pytest.mark.parametrize(
+    ("model", "dialects", "chosen"),
+    [
+        ("claude-sonnet-5", ("chat", "messages"), "messages"),
+        ("claude-sonnet-5", ("chat",), "chat"),
+        ("anthropic/claude-sonnet-5", ("chat", "messages"), "chat"),
+        ("gpt-5.5", ("chat", "responses"), "responses"),
+        ("gpt-4.1", ("chat", "responses"), "chat"),
+        ("gpt-oss-120b", ("chat", "responses"), "chat"),
+        ("gemini-3.8-flash", ("chat", "gemini"), "gemini"),
+        ("kimi-k2.5", ("chat", "messages"), "chat"),
+    ],
+)
+def test_a_model_is_asked_in_its_own_dialect_where_the_program_has_it(
+    model: str, dialects: tuple[str, ...], chosen: str
+) -> None:
+    assert choose_dialect(model, dialects) == chosen

@@ -40,8 +40,10 @@ class LastLine(ProgramReader):
 class Toy(PythonAgent):
     name = "toy"
     title = "Toy"
+    command = "toy"
+    command_variable = "TOY_BIN"
+    python_package = "toy"
     remedy = "none"
-    distribution = "toy"
     foreign_variables = ("PYTHON*",)
     launcher = """
 import subprocess, toy_program
@@ -50,9 +52,6 @@ inherited = subprocess.run(["env"], capture_output=True, text=True).stdout.split
 libraries = [line for line in inherited if line.startswith(("LD_LIBRARY_PATH=", "PYTHON"))]
 print(toy_program.__file__, sys.argv[1:], task, libraries, sys.prefix)
 """
-
-    def find_script(self) -> Path:
-        return Path(self._setup.program or "")
 
     def program_arguments(self, request: AgentRequest) -> list[str]:
         return ["--model", request.model or ""]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proctor.cli.task_counter import TaskCounter
+from proctor.cli.task_counter import ReasonLog, TaskCounter
 
 
 def test_every_task_is_a_line_with_its_reason_which_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,3 +29,11 @@ def test_running_tasks_are_listed_with_their_time() -> None:
     counter.done("a", "healthy")
     assert counter._describe().startswith("1 of 9 tasks are done; running: b for 0.0s, c for 0.0s, d for")
     assert counter._describe().endswith(", and 1 more")
+
+
+def test_a_reason_is_given_in_full_once_and_then_by_the_task_that_had_it() -> None:
+    log = ReasonLog()
+    assert log.text("a-1", "a-1 has no\nrun script") == "a-1 has no run script"
+    assert log.text("b-2", "b-2 has no run script") == "as for a-1"
+    assert log.text("c-3", "the disk is full") == "the disk is full"
+    assert log.text("a-1", "a-1 has no run script") == "a-1 has no run script"

@@ -11,7 +11,6 @@ import pytest
 from cli_world import CliWorld
 from lab_agents import LAB_AGENTS
 from paths import REPOSITORY
-from proctor.core.programs import find_codex, find_gemini
 from proctor.environments import local_unavailable_reason
 from program_lab import need_agent
 from suite_world import BUGGY, FIXED, HIDDEN, diff
@@ -65,11 +64,9 @@ def write_sweep(world: CliWorld, name: str) -> None:
 @pytest.mark.timeout(600)
 async def test_its_commands_do_what_it_says(cli_world: CliWorld) -> None:
     programs: dict[str, Any] = {}
-    for name, find in (("codex", find_codex), ("gemini", find_gemini)):
+    for name in ("codex", "gemini"):
         need_agent(LAB_AGENTS[name])
-        located = find()
-        assert located is not None
-        programs[f"{name.upper()}_BIN"] = located.path
+        programs[f"{name.upper()}_BIN"] = LAB_AGENTS[name].kind().find_command()
     if (why := await local_unavailable_reason()) is not None:
         pytest.skip(why)
     make_parser(cli_world)

@@ -1,6 +1,5 @@
 """aider, run once per task with one message: it has no tools, and edits files by what the model writes."""
 
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -12,10 +11,8 @@ from proctor.agents.python_agent import PythonAgent
 from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallback
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_aider, resolve_program
 from proctor.core.result import Tokens
 
-REMEDY: Final = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
 # Nothing switches off its configuration files, among them the `.env` of the task's repository, which outweighs all
 # variables. It leaves its caches in the workspace, and reports nothing that a program could read.
 _LAUNCHER: Final = r"""
@@ -114,11 +111,13 @@ class Aider(PythonAgent):
 
     name = "aider"
     title = "aider"
-    remedy = REMEDY
+    command = "aider"
+    command_variable = "AIDER_BIN"
+    python_package = "aider-chat"
+    remedy = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
     dialects = ("chat", "messages")
     efforts = EFFORTS
     scripted_model = "gpt-5.5"
-    distribution = "aider-chat"
     known_release = "0.86"
     launcher = _LAUNCHER
     foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
@@ -137,10 +136,6 @@ class Aider(PythonAgent):
             raise UsageError("aider cannot be given a system prompt", fix="leave the option out")
         if options.allowed_tools:
             raise UsageError("aider has no tools", fix="leave --allowed-tools out")
-
-    def find_script(self) -> Path:
-        """The command `aider`."""
-        return resolve_program(self._setup.program, find_aider, missing="aider is not installed here", fix=REMEDY)
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the model's provider; nothing is downloaded."""

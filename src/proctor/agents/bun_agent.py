@@ -1,12 +1,10 @@
 """The base of agents whose program is one native file, made by Bun from JavaScript, from an npm package."""
 
-from abc import abstractmethod
 from typing import ClassVar, Final, Literal
 
 from proctor.agents.file_hiding import FileHidingAgent
 from proctor.agents.program_agent import MountedProgram, package_version
 from proctor.core.agent import AgentRequest
-from proctor.core.programs import ProgramLocation
 
 # Otherwise Bun itself may load the `bunfig.toml` of the repository, which can name code to be run, and its `.env`.
 _NOTHING_OF_THE_REPOSITORY: Final = ("--config=/dev/null", "--env-file=/dev/null")
@@ -24,13 +22,9 @@ class BunAgent(FileHidingAgent):
     preload_variable: ClassVar[Literal["BUN_OPTIONS", "BUN_INSPECT_PRELOAD"]] = "BUN_OPTIONS"
     native_patterns: ClassVar[tuple[str, ...]]
 
-    @abstractmethod
-    def find_launcher(self) -> ProgramLocation | None:
-        """The program where it is not named, or npm's launcher of it."""
-
     def find_program(self) -> MountedProgram:
         """The native program, which is one file, and the modules."""
-        native = self.find_native(self.find_launcher, self.native_patterns)
+        native = self.find_native(self.native_patterns)
         return MountedProgram(path=native, root=native, companions=self.modules())
 
     def versions(self) -> dict[str, str]:

@@ -12,7 +12,6 @@ from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, Progre
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_cline
 from proctor.core.result import Tokens
 
 # By dialect: the provider, and what is behind the gateway's address.
@@ -34,6 +33,9 @@ class Cline(BunAgent):
 
     name = "cline"
     title = "Cline"
+    command = "cline"
+    command_variable = "CLINE_BIN"
+    npm_packages = ("cline",)
     remedy = "npm install -g cline, or set CLINE_BIN"
     dialects = ("chat", "messages")
     efforts = ("none", "low", "medium", "high", "xhigh")
@@ -63,10 +65,6 @@ class Cline(BunAgent):
         super().__init__(setup)
         if self._setup.agent_options.allowed_tools:
             raise UsageError("Cline cannot be limited to some of its tools", fix="leave --allowed-tools out")
-
-    def find_launcher(self) -> ProgramLocation | None:
-        """From CLINE_BIN, PATH, or npm's global packages."""
-        return find_cline()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; no telemetry; what is appended is a rule of the user's."""

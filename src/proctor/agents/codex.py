@@ -11,10 +11,8 @@ from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetu
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_codex
 from proctor.core.result import Tokens
 
-REMEDY: Final = "npm install -g @openai/codex, or set CODEX_BIN"
 _KEY_VARIABLE: Final = "CODEX_GATEWAY_KEY"
 _PROVIDER: Final = "proctor"
 _INSTRUCTIONS: Final = "instructions.md"
@@ -27,7 +25,10 @@ class Codex(ProgramAgent):
 
     name = "codex"
     title = "Codex"
-    remedy = REMEDY
+    command = "codex"
+    command_variable = "CODEX_BIN"
+    npm_packages = ("@openai/codex",)
+    remedy = "npm install -g @openai/codex, or set CODEX_BIN"
     dialects = ("responses",)
     # The last is the program's own: it thinks as with `xhigh`, and hands work to sub-agents.
     efforts = (*EFFORTS, "ultra")
@@ -43,7 +44,7 @@ class Codex(ProgramAgent):
 
     def find_program(self) -> MountedProgram:
         """The native program, and the folder of its package where it has one: it brings programs of its own."""
-        native = self.find_native(find_codex, _NATIVE)
+        native = self.find_native(_NATIVE)
         is_packaged = native.parent.name == "bin" and "vendor" in native.parts
         return MountedProgram(path=native, root=native.parent.parent if is_packaged else native)
 

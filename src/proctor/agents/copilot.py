@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
 from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
@@ -18,9 +17,8 @@ from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_copilot, first_line
+from proctor.core.programs import first_line
 
-REMEDY: Final = "npm install -g @github/copilot, or set COPILOT_BIN"
 # Where npm puts the program of each platform, seen from a folder above the launcher.
 _NATIVE: Final = ("node_modules/@github/copilot-linux-*/copilot", "copilot-linux-*/copilot")
 _PACKAGE: Final = "package"
@@ -40,7 +38,10 @@ class Copilot(ProgramAgent):
 
     name = "copilot"
     title = "Copilot CLI"
-    remedy = REMEDY
+    command = "copilot"
+    command_variable = "COPILOT_BIN"
+    npm_packages = ("@github/copilot",)
+    remedy = "npm install -g @github/copilot, or set COPILOT_BIN"
     dialects = ("chat", "responses", "messages")
     efforts = EFFORTS
     scripted_model = "gpt-5.5"
@@ -69,7 +70,7 @@ class Copilot(ProgramAgent):
 
     def find_program(self) -> MountedProgram:
         """The native program, and its package as it has unpacked it: otherwise it would do so in each environment."""
-        native = self.find_native(find_copilot, _NATIVE)
+        native = self.find_native(_NATIVE)
         return MountedProgram(path=native, root=native, companions={_PACKAGE: _unpacked(native)})
 
     def versions(self) -> dict[str, str]:
@@ -93,15 +94,13 @@ class Copilot(ProgramAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the provider of the model, and nothing else to reach."""
-        if request.model is None:
-            raise UsageError("Copilot CLI requires --model")
-        kind, api, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        kind, api, path = _PROVIDERS[self._dialect(request)]
         return {
             "COPILOT_PROVIDER_BASE_URL": url + path,
             "COPILOT_PROVIDER_TYPE": kind,
             "COPILOT_PROVIDER_WIRE_API": api,
             "COPILOT_PROVIDER_API_KEY": KEY_PLACEHOLDER,
-            "COPILOT_MODEL": request.model,
+            "COPILOT_MODEL": request.model or "",
             "COPILOT_OFFLINE": "true",
             "COPILOT_AUTO_UPDATE": "false",
             _PACKAGE_VARIABLE: self.companion_path(self.find_program(), _PACKAGE),

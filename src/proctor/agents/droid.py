@@ -12,7 +12,6 @@ from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, Progre
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_droid
 from proctor.core.result import Tokens
 
 _MODEL: Final = "custom:proctor"
@@ -31,6 +30,9 @@ class Droid(BunAgent):
 
     name = "droid"
     title = "Droid"
+    command = "droid"
+    command_variable = "DROID_BIN"
+    npm_packages = ("droid",)
     remedy = "npm install -g droid, or set DROID_BIN"
     dialects = ("chat", "responses", "messages")
     efforts = ("none", "off", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -58,10 +60,6 @@ class Droid(BunAgent):
             raise UsageError(
                 "Droid cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
             )
-
-    def find_launcher(self) -> ProgramLocation | None:
-        """From DROID_BIN, PATH, or npm's global packages."""
-        return find_droid()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the provider of the only model; no hooks, nothing from the net."""

@@ -12,7 +12,6 @@ from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_gemini
 from proctor.core.result import ModelUsage, Tokens
 
 _SYSTEM_PROMPT: Final = "system.md"
@@ -23,6 +22,9 @@ class Gemini(NodeAgent):
 
     name = "gemini"
     title = "Gemini CLI"
+    command = "gemini"
+    command_variable = "GEMINI_BIN"
+    npm_packages = ("@google/gemini-cli",)
     remedy = "npm install -g @google/gemini-cli, or set GEMINI_BIN"
     dialects = ("gemini",)
     scripted_model = "gemini-2.5-pro"
@@ -38,10 +40,6 @@ class Gemini(NodeAgent):
     # A folder that is not trusted would be enough, but in one it refuses to run git and starts no session.
     hidden_folders = (".gemini", ".agents")
     hidden_files = ("GEMINI.md",)
-
-    def find_launcher(self) -> ProgramLocation | None:
-        """From GEMINI_BIN, PATH, or its package."""
-        return find_gemini()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """Settings: a key, nothing from the net. What is appended to the prompt is the user's memory."""

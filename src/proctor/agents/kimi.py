@@ -5,17 +5,13 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_kimi
 
-REMEDY: Final = "npm install -g @moonshot-ai/kimi-code with Node 22.19 or newer, or set KIMI_BIN and NODE_BIN"
 # By dialect: the type of the provider, and what is behind the gateway's address.
 _PROVIDERS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
 # It must be told one. Its conversations are compacted before they are as long.
@@ -29,7 +25,10 @@ class Kimi(NodeAgent):
 
     name = "kimi"
     title = "Kimi Code"
-    remedy = REMEDY
+    command = "kimi"
+    command_variable = "KIMI_BIN"
+    npm_packages = ("@moonshot-ai/kimi-code",)
+    remedy = "npm install -g @moonshot-ai/kimi-code with Node 22.19 or newer, or set KIMI_BIN and NODE_BIN"
     dialects = ("chat", "messages")
     efforts = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
     scripted_model = "kimi-k2.5"
@@ -48,17 +47,11 @@ class Kimi(NodeAgent):
     # It looks for files of instructions by reading them.
     hidden_folders = (".kimi-code", ".kimi", ".agents", ".mcp.json", "AGENTS.md", "agents.md")
 
-    def find_launcher(self) -> ProgramLocation | None:
-        """From KIMI_BIN, PATH, or npm's global packages."""
-        return find_kimi()
-
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
-        if request.model is None:
-            raise UsageError("Kimi Code requires --model")
-        kind, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        kind, path = _PROVIDERS[self._dialect(request)]
         sections: dict[str, dict[str, Any]] = {
-            "models.run": {"provider": "proctor", "model": request.model, "max_context_size": _CONTEXT_TOKENS},
+            "models.run": {"provider": "proctor", "model": request.model or "", "max_context_size": _CONTEXT_TOKENS},
             "providers.proctor": {"type": kind, "base_url": url + path, "api_key": KEY_PLACEHOLDER},
             # The gateway retries, and its refusals are final.
             "loop_control": {"max_attempts_per_step": 1},

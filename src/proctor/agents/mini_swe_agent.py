@@ -1,7 +1,6 @@
 """mini-SWE-agent, run once per task: a loop of a few lines with one tool, a shell."""
 
 import json
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -14,10 +13,8 @@ from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallba
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_mini_swe_agent, resolve_program
 from proctor.core.result import Tokens
 
-REMEDY: Final = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
 # The same agent that runs its benchmarks, without the questions of the interactive one; it prints what it does. Its
 # instruction, which may be longer than an argument, comes on standard input.
 _LAUNCHER: Final = r"""
@@ -83,11 +80,13 @@ class MiniSweAgent(PythonAgent):
 
     name = "mini_swe_agent"
     title = "mini-SWE-agent"
-    remedy = REMEDY
+    command = "mini"
+    command_variable = "MINI_SWE_AGENT_BIN"
+    python_package = "mini-swe-agent"
+    remedy = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
     dialects = ("chat", "messages")
     efforts = EFFORTS
     scripted_model = "gpt-5.5"
-    distribution = "mini-swe-agent"
     launcher = _LAUNCHER
     foreign_variables = ("MSWEA_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*")
     reserved_variables = frozenset(
@@ -104,11 +103,6 @@ class MiniSweAgent(PythonAgent):
         super().__init__(setup)
         if self._setup.agent_options.allowed_tools:
             raise UsageError("mini-SWE-agent has one tool, its shell", fix="leave --allowed-tools out")
-
-    def find_script(self) -> Path:
-        """The command `mini`."""
-        missing = "mini-SWE-agent is not installed here"
-        return resolve_program(self._setup.program, find_mini_swe_agent, missing=missing, fix=REMEDY)
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The prompts and the effort of the run, for the launcher."""

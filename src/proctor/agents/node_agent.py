@@ -13,7 +13,7 @@ from proctor.agents.file_hiding import FileHidingAgent
 from proctor.agents.program_agent import MountedProgram, package_version
 from proctor.core.agent import AgentRequest
 from proctor.core.errors import InfrastructureError
-from proctor.core.programs import ProgramLocation, find_node, first_line, resolve_program
+from proctor.core.programs import find_node, first_line, resolve_program
 
 _MODULES: Final = "node_modules"
 _NODE_SHEBANG: Final = re.compile(rb"#!.*\bnode\b")
@@ -28,10 +28,6 @@ class NodeAgent(FileHidingAgent):
     """
 
     node_version: ClassVar[tuple[int, int]]
-
-    @abstractmethod
-    def find_launcher(self) -> ProgramLocation | None:
-        """The program where it is not named: a script, or npm's link to it."""
 
     @abstractmethod
     def script_arguments(self, request: AgentRequest) -> list[str]:
@@ -74,8 +70,7 @@ class NodeAgent(FileHidingAgent):
         return [*modules, inside, *self.script_arguments(request)]
 
     def _script(self) -> Path:
-        missing = f"{self.title} is not installed here"
-        script = resolve_program(self._setup.program, self.find_launcher, missing=missing, fix=self.remedy)
+        script = self.find_command()
         with script.open("rb") as file:
             if not _NODE_SHEBANG.match(file.readline(200)):
                 raise InfrastructureError(

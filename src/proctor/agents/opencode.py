@@ -11,10 +11,8 @@ from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_opencode
 from proctor.core.result import Tokens
 
-REMEDY: Final = "npm install -g opencode-ai, or set OPENCODE_BIN"
 _OWN_PROVIDER: Final = "proctor"
 _AGENT: Final = "build"
 # By dialect: the provider, of whose models the program knows the limits, and what is behind the gateway's address.
@@ -39,7 +37,10 @@ class OpenCode(BunAgent):
 
     name = "opencode"
     title = "OpenCode"
-    remedy = REMEDY
+    command = "opencode"
+    command_variable = "OPENCODE_BIN"
+    npm_packages = ("opencode-ai",)
+    remedy = "npm install -g opencode-ai, or set OPENCODE_BIN"
     dialects = ("chat", "responses", "messages", "gemini")
     efforts = EFFORTS
     preload_variable = "BUN_INSPECT_PRELOAD"
@@ -64,10 +65,6 @@ class OpenCode(BunAgent):
     hidden_folders = (".opencode",)
     # An interrupt does not end it.
     grace_seconds = 0.0
-
-    def find_launcher(self) -> ProgramLocation | None:
-        """From OPENCODE_BIN, PATH, or npm's global packages."""
-        return find_opencode()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""

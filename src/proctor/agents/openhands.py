@@ -1,7 +1,6 @@
 """OpenHands, run once per task: the agent of its command line, without its screen."""
 
 import json
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -13,10 +12,8 @@ from proctor.agents.python_agent import PythonAgent
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import find_openhands, resolve_program
 from proctor.core.result import Tokens
 
-REMEDY: Final = "pipx install 'openhands==1.16.*' with Python 3.12 or newer, or set OPENHANDS_BIN"
 # The conversation that its command line sets up, with events as lines. Hooks and skills of the repository, its `.env`,
 # and the skills that it would clone from the net are left out: it has no switches for them.
 _LAUNCHER: Final = r"""
@@ -97,11 +94,13 @@ class OpenHands(PythonAgent):
 
     name = "openhands"
     title = "OpenHands"
-    remedy = REMEDY
+    command = "openhands"
+    command_variable = "OPENHANDS_BIN"
+    python_package = "openhands"
+    remedy = "pipx install 'openhands==1.16.*' with Python 3.12 or newer, or set OPENHANDS_BIN"
     dialects = ("chat", "responses", "messages")
     efforts = ("none", "low", "medium", "high", "xhigh")
     scripted_model = "kimi-k2.5"
-    distribution = "openhands"
     known_release = "1.16"
     launcher = _LAUNCHER
     foreign_variables = ("OPENHANDS_*", "LLM_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*", "OTEL_*", "LMNR_*")
@@ -118,11 +117,6 @@ class OpenHands(PythonAgent):
     }
     # Interrupted, it waits for the model.
     grace_seconds = 0.0
-
-    def find_script(self) -> Path:
-        """The command `openhands`."""
-        missing = "OpenHands is not installed here"
-        return resolve_program(self._setup.program, find_openhands, missing=missing, fix=REMEDY)
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The options of the run, for the launcher."""

@@ -11,7 +11,6 @@ from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_pi
 from proctor.core.result import Tokens
 
 _KEY_VARIABLE: Final = "PI_GATEWAY_KEY"
@@ -31,6 +30,9 @@ class Pi(NodeAgent):
 
     name = "pi"
     title = "pi"
+    command = "pi"
+    command_variable = "PI_BIN"
+    npm_packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
     remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
     dialects = ("chat", "responses", "messages", "gemini")
     efforts = ("off", "minimal", "low", "medium", "high", "xhigh")
@@ -43,10 +45,6 @@ class Pi(NodeAgent):
     grace_seconds = 0.0
     # Its options leave out extensions, skills and AGENTS.md, but neither settings nor the system prompt in this folder.
     hidden_folders = (".pi",)
-
-    def find_launcher(self) -> ProgramLocation | None:
-        """From PI_BIN, PATH, or its package."""
-        return find_pi()
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as a provider, no retries, as the gateway retries; prompts."""

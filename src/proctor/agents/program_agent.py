@@ -5,15 +5,16 @@ reaches nothing but the gateway, whose address it gets in its configuration.
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.outcomes import CauseAndDetail, not_started_outcome, write_outcome
 from proctor.agents.supervisor import ProcessExit, Supervisor
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, AgentSetup, ProgressCallback
@@ -21,13 +22,19 @@ from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, first_line, native_program, resolve_program
+from proctor.core.programs import find_program, first_line, native_program, resolve_program
 from proctor.core.record import Record
 from proctor.core.result import AgentMetrics, Member, ModelUsage
 
 STREAM_FILE: Final = "stream.jsonl"
 # Of one variable, in which a file's content comes into the environment, or of one argument.
 _LONGEST_FILE: Final = 131_000
+# The models whose provider has a dialect of its own. All others are asked as most servers understand it.
+_OWN_DIALECTS: Final = (
+    (re.compile(r"claude-"), "messages"),
+    (re.compile(r"gpt-[5-9]|codex-|o\d"), "responses"),
+    (re.compile(r"gemini-"), "gemini"),
+)
 _FAULTS: Final = {
     "no_bash": "the environment has no bash, which the agent's program needs; install bash in the image",
     "no_shell": "there is no sh in the environment, so nothing can be started in it",
@@ -138,6 +145,10 @@ class ProgramAgent(Agent):
 
     Attributes:
         title: the program's name in messages.
+        command: its name on PATH.
+        command_variable: the environment variable that names it instead.
+        npm_packages: the packages of npm that may have it, for a folder of commands that is not on PATH.
+        python_package: likewise the package that pipx or uv installs it from.
         remedy: how to get it.
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
         reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
@@ -148,6 +159,10 @@ class ProgramAgent(Agent):
     """
 
     title: ClassVar[str]
+    command: ClassVar[str]
+    command_variable: ClassVar[str]
+    npm_packages: ClassVar[tuple[str, ...]] = ()
+    python_package: ClassVar[str | None] = None
     remedy: ClassVar[str]
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     reserved_variables: ClassVar[frozenset[str]] = frozenset()
@@ -218,15 +233,29 @@ class ProgramAgent(Agent):
         ]
         return msgspec.structs.replace(spec, mounts=(*spec.mounts, *mounts))
 
-    def find_native(self, find: Callable[[], ProgramLocation | None], patterns: Sequence[str]) -> Path:
+    def find_command(self) -> Path:
+        """The program, or its launcher: the one that the user names, or else this machine's.
+
+        Raises:
+            InfrastructureError: there is none, or it is not executable.
+        """
+        found = partial(
+            find_program,
+            self.command,
+            variable=self.command_variable,
+            npm_packages=self.npm_packages,
+            python_package=self.python_package,
+        )
+        missing = f"{self.title} is not installed here"
+        return resolve_program(self._setup.program, found, missing=missing, fix=self.remedy)
+
+    def find_native(self, patterns: Sequence[str]) -> Path:
         """The native program, also where npm has put a launcher in front of it.
 
         Raises:
             InfrastructureError: there is none.
         """
-        found = resolve_program(
-            self._setup.program, find, missing=f"{self.title} is not installed here", fix=self.remedy
-        )
+        found = self.find_command()
         native = native_program(found, patterns)
         if native is None:
             raise InfrastructureError(
@@ -323,6 +352,14 @@ def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndD
     if process_exit.exit_code == 0:
         return Cause.AGENT_CRASHED, f"it exited without a result{suffix}"
     return Cause.AGENT_CRASHED, process_exit.summary + suffix
+
+
+def choose_dialect(model: str, dialects: Sequence[str]) -> str:
+    """The one of `dialects` in which to ask this model; the first of them where none is the model's own."""
+    for pattern, dialect in _OWN_DIALECTS:
+        if pattern.match(model) and dialect in dialects:
+            return dialect
+    return dialects[0]
 
 
 def package_version(program: Path) -> str | None:

@@ -75,19 +75,14 @@ class PythonAgent(ProgramAgent):
     """An agent whose program is written in Python.
 
     Attributes:
-        distribution: the name of its package.
         known_release: the release whose internals the launcher replaces, to keep the repository from steering the
             program; others are refused. None: it replaces none.
         launcher: Python code that runs the program; ``sys.argv`` is what `program_arguments` says.
     """
 
-    distribution: ClassVar[str]
+    python_package: ClassVar[str]
     known_release: ClassVar[str | None] = None
     launcher: ClassVar[str]
-
-    @abstractmethod
-    def find_script(self) -> Path:
-        """The command that pip has put in the environment's folder of programs."""
 
     @abstractmethod
     def program_arguments(self, request: AgentRequest) -> list[str]:
@@ -101,7 +96,7 @@ class PythonAgent(ProgramAgent):
             raise InfrastructureError(
                 f"{self.title} is installed together with Proctor, whose package holds the oracles of tasks",
                 where=packages,
-                fix=f"install it in an environment of its own: pipx install {self.distribution}",
+                fix=f"install it in an environment of its own: pipx install {self.python_package}",
             )
         executable, stdlib = Path(found.executable), Path(found.stdlib)
         library = str(stdlib.relative_to(found.prefix)) if stdlib.is_relative_to(found.prefix) else f"lib/{stdlib.name}"
@@ -139,15 +134,15 @@ class PythonAgent(ProgramAgent):
         return [*words, str(len(folders)), *folders, *self.program_arguments(request)]
 
     def _installation(self) -> PythonInstallation:
-        script = self.find_script()
-        found = describe_installation(script, self.distribution)
+        script = self.find_command()
+        found = describe_installation(script, self.python_package)
         release = self.known_release
         if release is not None and not found.version.startswith(f"{release}."):
             raise InfrastructureError(
                 f"this is {self.title} {found.version}, and only {release} can be kept from being steered by the "
                 "task's repository",
                 where=script,
-                fix=f"pipx install '{self.distribution}=={release}.*'",
+                fix=f"pipx install '{self.python_package}=={release}.*'",
             )
         return found
 

@@ -5,18 +5,14 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import ProgramReader, check_prompt
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import ProgramLocation, find_qwen
 from proctor.core.result import Tokens
 
-REMEDY: Final = "npm install -g @qwen-code/qwen-code, or set QWEN_BIN"
 # By dialect: the type of its login, which the names of the variables begin with, and what is behind the address.
 _LOGINS: Final = {"chat": ("openai", "/v1"), "messages": ("anthropic", "")}
 # It reports a refused request as a success with this text.
@@ -32,7 +28,10 @@ class Qwen(NodeAgent):
 
     name = "qwen"
     title = "Qwen Code"
-    remedy = REMEDY
+    command = "qwen"
+    command_variable = "QWEN_BIN"
+    npm_packages = ("@qwen-code/qwen-code",)
+    remedy = "npm install -g @qwen-code/qwen-code, or set QWEN_BIN"
     dialects = ("chat", "messages")
     efforts = ("low", "medium", "high", "max")
     scripted_model = "gpt-5.5"
@@ -57,10 +56,6 @@ class Qwen(NodeAgent):
     node_version = (20, 0)
     hidden_folders = (".qwen", ".agents", ".env")
 
-    def find_launcher(self) -> ProgramLocation | None:
-        """From QWEN_BIN, PATH, or npm's global packages."""
-        return find_qwen()
-
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """Settings: nothing from the net, nothing of the repository's."""
         settings: dict[str, Any] = {
@@ -82,24 +77,21 @@ class Qwen(NodeAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway, and the placeholder for the key."""
-        if request.model is None:
-            raise UsageError("Qwen Code requires --model")
-        login, path = _LOGINS[choose_dialect(request.model, self.dialects)]
+        login, path = _LOGINS[self._dialect(request)]
         prefix = login.upper()
         return {
             **super().variables(request, url),
             f"{prefix}_API_KEY": KEY_PLACEHOLDER,
             f"{prefix}_BASE_URL": url + path,
-            f"{prefix}_MODEL": request.model,
+            f"{prefix}_MODEL": request.model or "",
             "QWEN_CODE_NO_RELAUNCH": "true",
         }
 
     def script_arguments(self, request: AgentRequest) -> list[str]:
         """One prompt without questions; the environment is the fence."""
         options = self._setup.agent_options
-        model = request.model or ""
-        words = ["--output-format", "stream-json", "--approval-mode", "yolo", "--model", model]
-        words += ["--auth-type", _LOGINS[choose_dialect(model, self.dialects)][0]]
+        words = ["--output-format", "stream-json", "--approval-mode", "yolo", "--model", request.model or ""]
+        words += ["--auth-type", _LOGINS[self._dialect(request)][0]]
         words += ["--allowed-mcp-server-names", "none"]
         if options.system_prompt is not None:
             words.append(f"--system-prompt={check_prompt(options.system_prompt)}")

@@ -7,10 +7,22 @@ from typing import Final, Self
 
 from proctor.cli.heartbeat import Heartbeat
 from proctor.cli.output import log
-from proctor.cli.reason_dedup import ReasonLog
-from proctor.core.formatting import duration
+from proctor.core.formatting import duration, unnamed_reason
 
 _SHOWN_TASKS: Final = 3
+
+
+class ReasonLog:
+    """Knows which reasons were given, and for which task first."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, str] = {}
+
+    def text(self, task_id: str, reason: str) -> str:
+        """The reason; where another task had the same one, that it is as for that task."""
+        line = " ".join(reason.split())
+        first = self._first.setdefault(unnamed_reason(task_id, line), task_id)
+        return line if first == task_id else f"as for {first}"
 
 
 class TaskCounter:

@@ -37,14 +37,21 @@ class ProgramRequirement(Record):
     remedy: str
 
 
-def find_program(name: str, *, variable: str | None = None) -> ProgramLocation | None:
-    """Find `name` through the environment variable that names it, then on PATH."""
-    wanted = os.environ.get(variable) if variable else None
-    if wanted:
+def find_program(
+    name: str,
+    *,
+    variable: str | None = None,
+    npm_packages: Sequence[str] = (),
+    python_package: str | None = None,
+) -> ProgramLocation | None:
+    """Find a program through the environment variable that names it, on PATH, then in the packages that have it."""
+    if variable and (wanted := os.environ.get(variable)):
         named = shutil.which(wanted)
         return ProgramLocation(path=Path(named), found_via=f"${variable}") if named else None
-    there = shutil.which(name)
-    return ProgramLocation(path=Path(there), found_via="PATH") if there else None
+    if there := shutil.which(name):
+        return ProgramLocation(path=Path(there), found_via="PATH")
+    found = next(filter(None, (_global_npm_program(package, name) for package in npm_packages)), None)
+    return found or (_python_tool(python_package, name) if python_package else None)
 
 
 def resolve_program(path: str | None, find: Callable[[], ProgramLocation | None], *, missing: str, fix: str) -> Path:
@@ -84,71 +91,9 @@ def find_claude() -> ProgramLocation | None:
     return find_program("claude", variable="CLAUDE_BIN") or _bundled("claude_agent_sdk", "_bundled/claude")
 
 
-def find_codex() -> ProgramLocation | None:
-    """Codex, from CODEX_BIN, PATH, or npm's global packages."""
-    return find_program("codex", variable="CODEX_BIN") or _global_npm_program("@openai/codex", "codex")
-
-
 def find_node() -> ProgramLocation | None:
     """Node, from NODE_BIN or PATH."""
     return find_program("node", variable="NODE_BIN")
-
-
-def find_gemini() -> ProgramLocation | None:
-    """Gemini CLI, from GEMINI_BIN, PATH, or npm's global packages."""
-    return find_program("gemini", variable="GEMINI_BIN") or _global_npm_program("@google/gemini-cli", "gemini")
-
-
-def find_pi() -> ProgramLocation | None:
-    """pi, from PI_BIN, PATH, or npm's global packages."""
-    packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
-    found = find_program("pi", variable="PI_BIN")
-    return found or next(filter(None, (_global_npm_program(package, "pi") for package in packages)), None)
-
-
-def find_kimi() -> ProgramLocation | None:
-    """Kimi Code, from KIMI_BIN, PATH, or npm's global packages."""
-    return find_program("kimi", variable="KIMI_BIN") or _global_npm_program("@moonshot-ai/kimi-code", "kimi")
-
-
-def find_qwen() -> ProgramLocation | None:
-    """Qwen Code, from QWEN_BIN, PATH, or npm's global packages."""
-    return find_program("qwen", variable="QWEN_BIN") or _global_npm_program("@qwen-code/qwen-code", "qwen")
-
-
-def find_aider() -> ProgramLocation | None:
-    """aider, from AIDER_BIN, PATH, or the environments of pipx and uv."""
-    return find_program("aider", variable="AIDER_BIN") or _python_tool("aider-chat", "aider")
-
-
-def find_copilot() -> ProgramLocation | None:
-    """GitHub Copilot CLI, from COPILOT_BIN, PATH, or npm's global packages."""
-    return find_program("copilot", variable="COPILOT_BIN") or _global_npm_program("@github/copilot", "copilot")
-
-
-def find_mini_swe_agent() -> ProgramLocation | None:
-    """mini-SWE-agent, from MINI_SWE_AGENT_BIN, PATH, or the environments of pipx and uv."""
-    return find_program("mini", variable="MINI_SWE_AGENT_BIN") or _python_tool("mini-swe-agent", "mini")
-
-
-def find_droid() -> ProgramLocation | None:
-    """Droid, from DROID_BIN, PATH, or npm's global packages."""
-    return find_program("droid", variable="DROID_BIN") or _global_npm_program("droid", "droid")
-
-
-def find_cline() -> ProgramLocation | None:
-    """Cline, from CLINE_BIN, PATH, or npm's global packages."""
-    return find_program("cline", variable="CLINE_BIN") or _global_npm_program("cline", "cline")
-
-
-def find_openhands() -> ProgramLocation | None:
-    """OpenHands, from OPENHANDS_BIN, PATH, or the environments of pipx and uv."""
-    return find_program("openhands", variable="OPENHANDS_BIN") or _python_tool("openhands", "openhands")
-
-
-def find_opencode() -> ProgramLocation | None:
-    """OpenCode, from OPENCODE_BIN, PATH, or npm's global packages."""
-    return find_program("opencode", variable="OPENCODE_BIN") or _global_npm_program("opencode-ai", "opencode")
 
 
 def find_bubblewrap() -> ProgramLocation | None:

@@ -40,7 +40,6 @@ from proctor.environments.environment_process import EnvironmentNotStarted, Envi
 from proctor.environments.limits import limits_for_command
 from proctor.environments.local_environment import LocalEnvironment
 from proctor.environments.one_shot import run_one_shot
-from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier
 from proctor.environments.visibility import PATH, hidden_paths, interpreter, is_visible
 
@@ -292,7 +291,7 @@ async def _copy(source: Path, target: Path) -> None:
             copier.copy(inner, outer)
 
     try:
-        await run_in_thread(copy, copier.stop)
+        await copier.in_thread(copy)
     except OSError as error:
         raise InfrastructureError(f"cannot copy the workspace: {error.strerror}", where=error.filename) from error
 

@@ -20,7 +20,6 @@ from proctor.environments.limit_monitor import LimitMonitor
 from proctor.environments.limits import CommandLimits, limit_hit
 from proctor.environments.pinning import pin_in_namespace
 from proctor.environments.streams import CommandStreams, PipeReader
-from proctor.environments.threads import run_in_thread
 from proctor.environments.tree_copy import Copier, create_file, open_target_parent, write_all
 
 _KILL_SECONDS: Final = 10
@@ -119,7 +118,7 @@ class LocalEnvironment(BaseEnvironment):
             if isinstance(source, bytes):
                 _write(DirFdPath(parent, name), source, 0o644 if mode is None else mode)
             else:
-                await run_in_thread(lambda: _copy_in(copier, source, DirFdPath(parent, name), mode), copier.stop)
+                await copier.in_thread(lambda: _copy_in(copier, source, DirFdPath(parent, name), mode))
         except OSError as error:
             raise RetryableError(f"cannot write there in the environment: {error.strerror}", where=target) from error
         finally:
@@ -130,7 +129,7 @@ class LocalEnvironment(BaseEnvironment):
         place = await self._find(path)
         copier = Copier(max_bytes)
         try:
-            await run_in_thread(lambda: _copy_out(copier, place, target), copier.stop)
+            await copier.in_thread(lambda: _copy_out(copier, place, target))
         except FileNotFoundError as error:
             raise FileNotFoundError(f"there is no {path} in the environment") from error
         except OSError as error:

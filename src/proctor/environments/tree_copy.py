@@ -1,12 +1,13 @@
 """Copies file trees that somebody hostile may have made, and may still be changing (see `core.trees`)."""
 
+import asyncio
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from proctor.core.errors import LimitReached
 from proctor.core.trees import (
@@ -19,6 +20,8 @@ from proctor.core.trees import (
     open_parent,
     remove_entry,
 )
+
+_Copied = TypeVar("_Copied")
 
 ENTRY_BYTES: Final = 512
 _CHUNK: Final = 1 << 20
@@ -47,6 +50,17 @@ class Copier:
         self._stopped = False
         self._in_kernel = hasattr(os, "copy_file_range")
         self._umask = _umask()
+
+    async def in_thread(self, copy: Callable[[], _Copied]) -> _Copied:
+        """Run `copy`, which uses this object, in a thread. A caller that is cancelled stops it, and waits for its end."""
+        running = asyncio.ensure_future(asyncio.to_thread(copy))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self.stop()
+            await asyncio.wait([running])
+            running.exception()
+            raise
 
     def stop(self) -> None:
         """Make the copy, which runs in another thread, end with `Stopped` soon."""

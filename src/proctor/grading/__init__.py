@@ -21,11 +21,8 @@ from proctor.grading.layout import (
     AppliedSubmission,
     add_files,
     apply_submission,
-    fixed_files,
     lay_out,
     replace_files,
-    restore_paths,
-    restore_protected,
 )
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun, without_tests
 from proctor.grading.outcome_reader import EXIT_CODE_TEST
@@ -38,7 +35,14 @@ from proctor.grading.plan import (
     plan_requirements,
     pytest_config,
 )
-from proctor.grading.protection import TEST_MACHINERY, is_protected, protected_paths
+from proctor.grading.protection import (
+    TEST_MACHINERY,
+    fixed_files,
+    is_protected,
+    protected_paths,
+    restore_paths,
+    restore_protected,
+)
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
 from proctor.grading.task_validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 from proctor.grading.test_program import program_patterns

@@ -23,9 +23,9 @@ from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, T
 from proctor.core.record import to_json
 from proctor.core.verdict import TestStatus, Verdict
 from proctor.grading.execution import run_tests_in_new_environment
-from proctor.grading.layout import fixed_files
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.plan import TestPlan
+from proctor.grading.protection import fixed_files
 from proctor.workspaces import InvalidSubmission, patch_sha256
 
 LOG_BYTES: Final = 4_000_000

@@ -1,46 +1,23 @@
-"""Lays out the trees that tests run on: the base, a submission applied to it, protected files restored.
+"""Lays out the trees that tests run on: the base, and a submission applied to it.
 
 What is audited is the change of the tree: the files before and after our code applied the submission.
 """
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from proctor.core.causes import Cause
 from proctor.core.evaluation import Prediction
 from proctor.core.record import Record
 from proctor.core.task import DirectorySource
-from proctor.core.trees import FILE, FileEntry, file_paths, read_entry, read_tree
+from proctor.core.trees import FILE, FileEntry, read_entry, read_tree
 from proctor.core.verdict import Finding
 from proctor.grading.audit import audit_change
-from proctor.grading.protection import is_protected, protected_paths
+from proctor.grading.protection import protected_paths
 from proctor.workspaces import ApplyResult, InvalidSubmission, TreeChange, apply_patch, base_of, read_change
 from proctor.workspaces.changes import write_changes
-
-_MAX_FIXED: Final = 1000
-_CODE_SUFFIXES: Final = frozenset(
-    (
-        "",
-        ".bats",
-        ".cjs",
-        ".go",
-        ".java",
-        ".js",
-        ".jsx",
-        ".kt",
-        ".mjs",
-        ".pl",
-        ".py",
-        ".rb",
-        ".rs",
-        ".sh",
-        ".ts",
-        ".tsx",
-    )
-)
 
 
 class AppliedSubmission(Record):
@@ -102,15 +79,6 @@ def apply_submission(
     )
 
 
-def restore_paths(base: Path, tree: Path, paths: Iterable[str]) -> None:
-    """Make these paths of `tree` what they are in `base`; those that are not there are removed.
-
-    Raises:
-        InvalidSubmission: something in the tree is in the way.
-    """
-    write_changes(tree, {os.fsencode(path): read_entry(base, os.fsencode(path)) for path in paths})
-
-
 def replace_files(tree: Path, files: Mapping[str, bytes]) -> None:
     """Put these files in place of those of `tree`, with their modes.
 
@@ -122,39 +90,6 @@ def replace_files(tree: Path, files: Mapping[str, bytes]) -> None:
         entry = read_entry(tree, path)
         changes[path] = FileEntry(entry.mode if entry else FILE, data)
     write_changes(tree, changes)
-
-
-def restore_protected(base: Path, tree: Path, *, protected: Sequence[str], overlay: Path | None = None) -> None:
-    """Make every protected path of `tree`, and those that `overlay` has, what it is in `base`.
-
-    For a tree in which programs have run: both trees are read in full.
-
-    Raises:
-        InvalidSubmission: something in the tree is in the way.
-    """
-    fixed = set() if overlay is None else set(file_paths(overlay))
-    paths = {
-        path
-        for path in {*file_paths(base), *file_paths(tree)}
-        if path in fixed or is_protected(os.fsdecode(path), protected)
-    }
-    entries = {path: read_entry(base, path) for path in paths}
-    write_changes(tree, {path: entry for path, entry in entries.items() if entry != read_entry(tree, path)})
-
-
-def fixed_files(tree: Path, protected: Sequence[str], overlay: Path | None = None) -> tuple[str, ...]:
-    """The files of a tree that nothing may change while its tests run: protected ones, and those of the overlay.
-
-    There may be more than an environment can hold fixed; then code comes before data.
-    """
-    added = set() if overlay is None else set(file_paths(overlay))
-    found = [
-        os.fsdecode(path) for path in file_paths(tree) if path in added or is_protected(os.fsdecode(path), protected)
-    ]
-    regular = [path for path in found if not (tree / path).is_symlink() and not path.endswith(".pyc")]
-    return tuple(
-        sorted(regular, key=lambda path: (PurePosixPath(path).suffix not in _CODE_SUFFIXES, path))[:_MAX_FIXED]
-    )
 
 
 def _apply(base: Path, prediction: Prediction, tree: Path, *, merge: bool) -> ApplyResult:

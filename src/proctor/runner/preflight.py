@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.agents.h2.template import MODEL
+from proctor.core import VERSION
 from proctor.core.agent import PROGRAM_VERSION_KEY
 from proctor.core.benchmark import Benchmark, GradeOptions, InvalidTask
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Network

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from proctor.benchmarks.data import download_from_git, download_from_hub
+from proctor.benchmarks.data import download_from_git, download_from_hub, repository_url
 from proctor.core.errors import InfrastructureError
 
 
@@ -123,3 +123,17 @@ def test_without_git_the_sentence_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InfrastructureError, match="git does not start: No such file or directory"):
         download_from_git("https://localhost/none", tmp_path / "into")
+
+
+def test_a_repository_is_had_from_a_folder_of_clones_or_from_github(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_REPOSITORIES", str(tmp_path))
+    assert repository_url("acme/blue") == "https://github.com/acme/blue"
+    for form in ("acme__blue/.git", "acme/blue/.git"):
+        (tmp_path / form).mkdir(parents=True)
+        for name in ("acme/blue", "https://github.com/acme/blue.git"):
+            assert repository_url(name) == str((tmp_path / form).parent)
+    monkeypatch.delenv("PROCTOR_REPOSITORIES")
+    assert repository_url("acme/blue") == "https://github.com/acme/blue"
+    assert repository_url("https://example.org/acme/blue.git") == "https://example.org/acme/blue.git"

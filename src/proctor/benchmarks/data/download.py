@@ -1,4 +1,4 @@
-"""The official places of data sets: the Hugging Face hub, and git repositories."""
+"""The official places of data sets and of tasks' repositories: the Hugging Face hub, and git."""
 
 import os
 import shutil
@@ -6,8 +6,12 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from proctor.core.errors import InfrastructureError
+
+REPOSITORIES_VARIABLE: Final = "PROCTOR_REPOSITORIES"
+_GITHUB: Final = "https://github.com/"
 
 
 def download_from_hub(repo: str, files: Sequence[str], into: Path) -> str:
@@ -83,3 +87,19 @@ def download_error(origin: str, why: object) -> InfrastructureError:
         where=origin,
         fix="check the network, or bring a copy here and give it with --from PATH",
     )
+
+
+def repository_url(name: str) -> str:
+    """Where a repository is cloned from, which is given as ``owner/name`` of GitHub's, or by its address.
+
+    One of GitHub's is had from a clone in the folder that $PROCTOR_REPOSITORIES names, where there is one.
+    """
+    url = name if "://" in name else f"{_GITHUB}{name}"
+    folder = os.environ.get(REPOSITORIES_VARIABLE)
+    if folder and url.startswith(_GITHUB):
+        short = url.removeprefix(_GITHUB).removesuffix("/").removesuffix(".git")
+        for form in (short, f"{short}.git", short.replace("/", "__"), short.replace("/", "+")):
+            for place in (Path(folder, form), Path(folder, form, "repo")):
+                if (place / "HEAD").is_file() or (place / ".git").exists():
+                    return str(place.absolute())
+    return url

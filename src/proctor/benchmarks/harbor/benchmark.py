@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.benchmarks.harbor.artifacts import (
     ArtifactManifest,
     StepSubmission,
@@ -47,6 +46,7 @@ from proctor.benchmarks.harbor.verifier import (
     verify_variant,
 )
 from proctor.benchmarks.state_graded import ScriptRun, StateGradedBenchmark, run_script
+from proctor.core import VERSION
 from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask
 from proctor.core.causes import Status
 from proctor.core.environment import AgentUser, Environment, EnvironmentProvider, EnvironmentSpec

@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.benchmarks.data import repository_url
 from proctor.benchmarks.setupbench.altered_commands import altered_commands
 from proctor.benchmarks.setupbench.quirks import QUIRKS, hosts, requirements_of
@@ -31,6 +30,7 @@ from proctor.benchmarks.setupbench.verdict_rule import (
     with_token,
 )
 from proctor.benchmarks.state_graded import StateGradedBenchmark
+from proctor.core import VERSION
 from proctor.core.benchmark import DatasetInfo, GradeOptions
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Checkpoint, Environment, EnvironmentSpec, Limits, Network

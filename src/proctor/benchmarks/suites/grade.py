@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.benchmarks.suites.format import DEPS_DIR
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
+from proctor.core import VERSION
 from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, TestSummary

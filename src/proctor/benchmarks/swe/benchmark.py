@@ -11,7 +11,6 @@ from typing import Final, Generic
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.benchmarks.swe.docker_setup import DockerInstanceSetup
 from proctor.benchmarks.swe.environment_steps import SweTestRun, copy_workdir_out
 from proctor.benchmarks.swe.grade import grade, run_once, why_unresolved
@@ -25,6 +24,7 @@ from proctor.benchmarks.swe.rows import R
 from proctor.benchmarks.swe.shared_exclusive_lock import SharedExclusiveLock
 from proctor.benchmarks.swe.tasks import row_fingerprint, task_of
 from proctor.benchmarks.swe.verification_run import make_controls
+from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, DatasetInfo, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name

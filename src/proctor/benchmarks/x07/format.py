@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.benchmarks.suites.benchmark import SuiteBenchmark
 from proctor.benchmarks.suites.load import Suite, load_suite
 from proctor.benchmarks.x07.bench_report import (
@@ -19,6 +18,7 @@ from proctor.benchmarks.x07.bench_report import (
 from proctor.benchmarks.x07.files import PREDICTION_SCHEMA
 from proctor.benchmarks.x07.report import x07_json, x07_list_report, x07_report, x07_validate_report
 from proctor.benchmarks.x07.toolchain import x07_version
+from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.errors import InvalidData

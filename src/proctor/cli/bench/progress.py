@@ -12,7 +12,7 @@ from proctor.cli.bench.live_view import LiveProgressView
 from proctor.cli.bench.run_progress import RunProgress
 from proctor.cli.heartbeat import Heartbeat
 from proctor.cli.output import log, log_with
-from proctor.cli.reason_dedup import ReasonLog
+from proctor.cli.task_counter import ReasonLog
 from proctor.core.causes import Cause, Status
 from proctor.core.formatting import truncate_line
 from proctor.core.result import TaskResult

@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from proctor.core import VERSION
 from proctor.agents import agent_class
 from proctor.benchmarks import reopen
+from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError

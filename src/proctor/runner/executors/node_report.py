@@ -5,9 +5,9 @@ import os
 import shutil
 from pathlib import Path
 
-from proctor.core import VERSION
 from proctor.benchmarks import benchmark_table, fetch_dataset, reopen
 from proctor.benchmarks.data import stored_dataset
+from proctor.core import VERSION
 from proctor.core.benchmark import GradeOptions
 from proctor.core.errors import ProctorError
 from proctor.core.files import cache_root
