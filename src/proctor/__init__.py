@@ -6,7 +6,9 @@ and `EnvironmentProvider`, with their records, and the functions that lay out, a
 name is imported when it is first used, so `import proctor` costs next to nothing.
 """
 
-from proctor.core import VERSION as __version__
+from proctor.core import VERSION
+
+__version__ = VERSION
 
 TYPE_CHECKING = False  # as type checkers know it; importing `typing` would take longer than all of this
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ class Copier:
         self._umask = _umask()
 
     async def in_thread(self, copy: Callable[[], _Copied]) -> _Copied:
-        """Run `copy`, which uses this object, in a thread. A caller that is cancelled stops it, and waits for its end."""
+        """Run `copy`, which uses this object, in a thread. A caller that is cancelled stops it, and waits for it."""
         running = asyncio.ensure_future(asyncio.to_thread(copy))
         try:
             return await asyncio.shield(running)
