@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: FORCE setup docs release-check dev demo demo-svg screenshots test lint format schemas perf agents cheats controls-coverage controls-trial proof cluster-test trace clean
+.PHONY: FORCE setup docs release-check dev demo demo-svg screenshots test lint format schemas perf agents cheats controls-coverage controls-trial proof cluster-test harbor trace clean
 
 setup: $(VENV)/.installed
 
@@ -126,6 +126,11 @@ controls-trial: controls-coverage
 # not as it must be. ARGS='codex pi --runner docker --column hostile'
 agents: dev
 	@PYTHONPATH=tests $(BIN)/python -m agent_matrix $(ARGS)
+
+# Tasks of Harbor's format through Harbor (HARBOR_BIN, or on PATH) and Proctor, with the solution and with nothing: a
+# table of rewards. Fails where they differ. ARGS='FOLDER...' for other tasks beside the project's own.
+harbor: dev
+	@PYTHONPATH=tests $(BIN)/python -m harbor_parity $(ARGS)
 
 # The calls from `bench run` to the agent, and from grading to the test process. Fails when they are too many.
 trace: dev

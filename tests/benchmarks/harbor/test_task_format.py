@@ -123,7 +123,7 @@ def test_a_conversation_that_goes_before_is_refused_too(tmp_path: Path) -> None:
         ({"task.toml": "version = '1.0"}, "not TOML"),
         ({"task.toml": 'version = "9.0"'}, "schema '9.0' is not known"),
         ({"task.toml": "environment = 1"}, r"\[environment\] is not a table"),
-        ({"task.toml": "[agent]\ntimeout_sec = 'long'"}, "not as Harbor has it"),
+        ({"task.toml": "[agent]\ntimeout_sec = 'long'"}, "timeout_sec is 'long'"),
         ({"task.toml": "[environment]\nmemory = 'much'"}, "memory is 'much'"),
         ({"task.toml": "[environment]\nmemory = '2G'\nmemory_mb = 1024"}, "memory_mb is 1024"),
         ({"task.toml": "artifacts = ['../x']"}, "an artifact's source is '../x'"),
@@ -146,6 +146,83 @@ def test_a_broken_task_says_what_is_wrong(files: dict[str, str | None], message:
     with pytest.raises(InvalidData, match=message):
         read_task(tmp_path / "it")
     assert [bad.task_id for bad in opened(tmp_path).invalid_tasks()] == ["it"]
+
+
+# Every setting of the format, each on a line of its own.
+ALL_SETTINGS = """
+schema_version = "1.4"
+artifacts = ["/a", { source = "/b", exclude = ["x"] }]
+multi_step_reward_strategy = "mean"
+[task]
+name = "ours/all"
+[metadata]
+tags = ["x"]
+difficulty = "easy"
+[agent]
+timeout_sec = 1.0
+user = "x"
+network_mode = "allowlist"
+allowed_hosts = ["a.b"]
+[verifier]
+timeout_sec = 1.0
+environment_mode = "separate"
+env = { A = "b" }
+[[verifier.collect]]
+command = "x"
+service = "main"
+timeout_sec = 3
+user = "x"
+[verifier.environment]
+docker_image = "x"
+memory = "1G"
+[environment]
+docker_image = "y"
+os = "linux"
+cpus = 1
+memory_mb = 5
+storage = "1G"
+gpus = 0
+tpu = {}
+workdir = "/x"
+skills_dir = "/s"
+env = { A = "1" }
+[environment.healthcheck]
+command = "x"
+interval_sec = 1.0
+retries = 3
+[[environment.mcp_servers]]
+name = "x"
+transport = "stdio"
+args = ["a"]
+[solution]
+env = { A = "b" }
+[[steps]]
+name = "one"
+min_reward = 1.0
+artifacts = ["/c"]
+[steps.agent]
+timeout_sec = 3.0
+[steps.verifier]
+env = { A = "c" }
+"""
+OTHER_KINDS = ("3", "-1", "nan", '"x"', '""', "[]", "[3]", "{}", "{ x = 1 }", "true", "[{}]", "[[]]", "1979-05-27")
+
+
+def test_whatever_a_setting_is_the_task_is_read_or_refused_in_a_sentence(tmp_path: Path) -> None:
+    folder = write_task(tmp_path / "tasks" / "all", {"steps/one/instruction.md": "x\n", "tests/test.sh": "true\n"})
+    lines = ALL_SETTINGS.strip().splitlines()
+    refused = set()
+    for number, line in enumerate(lines):
+        name, equals, _ = line.partition(" = ")
+        for value in OTHER_KINDS if equals else ():
+            changed = [*lines[:number], f"{name} = {value}", *lines[number + 1 :]]
+            (folder / "task.toml").write_text("\n".join(changed))
+            bench = opened(tmp_path / "tasks")
+            assert len(bench.tasks()) + len(bench.invalid_tasks()) == 1
+            refused |= {name for _ in bench.invalid_tasks()}
+    assert refused >= {"artifacts", "timeout_sec", "cpus", "gpus", "workdir", "env", "allowed_hosts", "name"}
+    (folder / "task.toml").write_text("\n".join(lines))
+    assert [task.id for task in opened(tmp_path / "tasks").tasks()] == ["ours/all"]
 
 
 def test_the_digest_is_harbor_s(tmp_path: Path) -> None:

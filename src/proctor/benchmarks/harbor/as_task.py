@@ -13,6 +13,7 @@ def as_task(task: HarborTask, benchmark: str, known: Mapping[str, str]) -> Task:
     metadata = task.metadata
     categories = {name: str(metadata[name]) for name in ("difficulty", "category") if metadata.get(name)}
     tags = metadata.get("tags")
+    own_tags = (str(tag) for tag in tags) if isinstance(tags, list) else ()
     first = task.steps[0]
     return Task(
         id=task.name,
@@ -38,9 +39,7 @@ def as_task(task: HarborTask, benchmark: str, known: Mapping[str, str]) -> Task:
             extra={"digest": task.digest, "schema": task.schema, "verifier_seconds": first.verifier.seconds},
         ),
         categories=categories,
-        tags=(*categories.values(), *(str(tag) for tag in tags if isinstance(tags, list)))
-        if tags
-        else tuple(categories.values()),
+        tags=(*categories.values(), *own_tags),
     )
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
@@ -82,16 +83,17 @@ async def start_environment(environment: HarborEnvironment, running: Environment
 
 
 async def wait_until_healthy(check: Healthcheck | None, environment: Environment, *, where: str) -> None:
-    """Run a health check until it succeeds; failures of the start period do not count.
+    """Run a health check until it succeeds, as the image's user; failures of the start period do not count.
 
     Raises:
         InfrastructureError: it failed too often.
     """
     if check is None:
         return
+    who = as_user(await user_of(environment, None))
     began, failures = time.monotonic(), 0
     while True:
-        done = await environment.exec(["sh", "-c", check.command], timeout=check.timeout)
+        done = await environment.exec(["bash", "-c", check.command], timeout=check.timeout, **who)
         if done.exit_code == 0:
             return
         if time.monotonic() - began < check.start_period:
@@ -111,16 +113,28 @@ async def prepare_step(task: HarborTask, step: HarborStep, environment: Environm
         InfrastructureError: its set-up fails.
     """
     files: Path | None = step.workdir_files
-    who = {} if user is None else {"user": user.name, "variables": user.variables}
+    who = as_user(user)
     where = f"{task.name}: {step.name}"
     if files is not None:
         await environment.put(files, environment.workdir)
         if (files / SETUP_SCRIPT).is_file():
-            done = await environment.exec(["bash", f"./{SETUP_SCRIPT}"], timeout=_SETUP_SECONDS, **who)  # type: ignore[arg-type]
+            done = await environment.exec(["bash", f"./{SETUP_SCRIPT}"], timeout=_SETUP_SECONDS, **who)
             if done.exit_code != 0:
                 said = done.stderr.decode("utf-8", "replace").strip()[-300:]
                 raise InfrastructureError(f"{SETUP_SCRIPT} ended with {done.exit_code}: {said}", where=where)
     await wait_until_healthy(step.healthcheck, environment, where=where)
+
+
+class CommandUser(TypedDict, total=False):
+    """Whom a command runs as, and that user's variables; empty: who may do all."""
+
+    user: str
+    variables: Mapping[str, str]
+
+
+def as_user(user: AgentUser | None) -> CommandUser:
+    """The arguments of `Environment.exec` that run a command as a user."""
+    return CommandUser() if user is None else CommandUser(user=user.name, variables=user.variables)
 
 
 async def user_of(environment: Environment, named: str | None) -> AgentUser | None:

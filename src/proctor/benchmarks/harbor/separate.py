@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from proctor.benchmarks.harbor.artifacts import CollectedArtifact, StepSubmission, copy_artifacts, put_artifact
+from proctor.benchmarks.harbor.preparation import as_user, user_of
 from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
 from proctor.benchmarks.harbor.test_variants import (
     altered_pass,
@@ -125,14 +126,14 @@ async def collect_step(
 
 
 async def _run_collect(environment: Environment, command: CollectCommand) -> ShellResult:
-    """Its failure is noted and stops nothing, as in Harbor."""
+    """Its failure is noted and stops nothing, as in Harbor; other services than the agent's may have no bash."""
     try:
-        place = environment if command.service == MAIN_SERVICE else environment.service(command.service)
-        ran = await place.exec(
-            ["/bin/sh", "-c", command.command],
-            timeout=command.timeout_sec,
-            user=command.user,
-        )
+        if command.service == MAIN_SERVICE:
+            who = as_user(await user_of(environment, command.user))
+            ran = await environment.exec(["bash", "-c", command.command], timeout=command.timeout_sec, **who)
+        else:
+            service = environment.service(command.service)
+            ran = await service.exec(["sh", "-c", command.command], timeout=command.timeout_sec, user=command.user)
     except InfrastructureError as error:
         return ShellResult(exit_code=127, stdout="", stderr=str(error), seconds=0.0)
     return ShellResult(

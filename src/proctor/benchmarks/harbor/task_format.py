@@ -1,15 +1,14 @@
 """Harbor's task format, schema 1.0 to 1.4: a folder with ``task.toml``, instructions, an environment, tests."""
 
 import hashlib
-import ipaddress
 import posixpath
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from proctor.benchmarks.harbor.config_values import ConfigValues, Table
 from proctor.benchmarks.harbor.dockerfile import container_start
 from proctor.benchmarks.harbor.task import (
     MAIN_SERVICE,
@@ -31,7 +30,6 @@ _UNLIMITED_SINCE: Final = (1, 3)
 _OLD_LIMITS: Final = {"cpus": 1.0, "memory_mb": 2048}
 _OLD_AGENT_SECONDS: Final = 600.0
 _VERIFIER_SECONDS: Final = 600.0
-_UNITS: Final = {"G": 1024, "M": 1, "K": 1 / 1024}
 _PACKAGED: Final = (
     "README.md",
     "environment",
@@ -43,10 +41,7 @@ _PACKAGED: Final = (
     "trajectory.json",
 )
 _CANARY: Final = re.compile(r"^\s*(<!--.*canary.*-->|#.*canary.*)\s*$", re.IGNORECASE)
-_HOST: Final = re.compile(r"(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 _STEP_NAME: Final = re.compile(r'[^<>:"/\\|?*\x00-\x1f\x7f]{1,255}')
-
-Table = dict[str, Any]
 
 
 def read_task(folder: Path) -> HarborTask:
@@ -90,38 +85,39 @@ class _TaskReader:
     def __init__(self, folder: Path, raw: Table) -> None:
         self._folder = folder
         self._file = folder / CONFIG
+        self._values = ConfigValues(self._file)
         self._raw = raw
         self._schema = str(raw.get("schema_version", raw.get("version", "1.0")))
         if self._schema not in KNOWN_SCHEMAS:
             known = ", ".join(KNOWN_SCHEMAS)
-            raise InvalidData(f"schema {self._schema!r} is not known ({known} are)", where=self._file)
+            raise self._values.fail(f"schema {self._schema!r} is not known ({known} are)")
         self._is_old = tuple(int(part) for part in self._schema.split(".")) < _UNLIMITED_SINCE
         self._agent, self._verifier, self._environment = (
-            self._table(raw, name) for name in ("agent", "verifier", "environment")
+            self._values.table(raw, name) for name in ("agent", "verifier", "environment")
         )
         self._unsupported: list[str] = []
 
     def read(self) -> HarborTask:
         _require_inside(self._folder)
         environment = self._environment_of(self._environment, self._folder / "environment")
-        listed = self._raw.get("steps") or ()
+        listed = self._values.tables(self._raw, "steps")
         steps = [self._step(step, environment) for step in listed] if listed else [self._single_step(environment)]
         self._find_unsupported()
         if not self._unsupported:
-            self._check_steps(steps)
+            self._check_steps(steps, environment)
         return msgspec.convert(
             {
-                "name": self._table(self._raw, "task").get("name") or self._folder.name,
+                "name": self._values.name(self._values.table(self._raw, "task"), self._folder.name),
                 "folder": str(self._folder),
                 "schema": self._schema,
                 "digest": package_digest(self._folder),
                 "environment": environment,
                 "steps": steps,
                 "strategy": self._raw.get("multi_step_reward_strategy") or "mean",
-                "solution_variables": self._table(self._raw, "solution").get("env", {}),
+                "solution_variables": self._values.table(self._values.table(self._raw, "solution"), "env"),
                 "mcp_servers": self._environment.get("mcp_servers", ()),
                 "skills_dir": self._environment.get("skills_dir"),
-                "metadata": self._table(self._raw, "metadata"),
+                "metadata": self._values.table(self._raw, "metadata"),
                 "unsupported": self._unsupported,
             },
             HarborTask,
@@ -139,10 +135,10 @@ class _TaskReader:
             **self._agent_phase({}),
         }
 
-    def _step(self, raw: Any, environment: Table) -> Table:
-        name = raw.get("name") if isinstance(raw, dict) else None
+    def _step(self, raw: Table, environment: Table) -> Table:
+        name = raw.get("name")
         if not isinstance(name, str) or not _STEP_NAME.fullmatch(name) or name.strip(". ") != name:
-            raise InvalidData(f"a step's name is {name!r}, not that of a folder", where=self._file)
+            raise self._values.fail(f"a step's name is {name!r}, not that of a folder")
         folder = self._folder / "steps" / name
         own = folder / "solution"
         solution = own if own.is_dir() else self._folder / "solution"
@@ -151,19 +147,19 @@ class _TaskReader:
             "name": name,
             "folder": str(folder),
             "instruction": self._instruction(folder),
-            "verifier": self._step_verifier(self._table(raw, "verifier"), folder, environment),
-            "artifacts": self._artifacts(raw.get("artifacts", ())),
+            "verifier": self._step_verifier(self._values.table(raw, "verifier"), folder, environment),
+            "artifacts": self._artifacts(self._values.items(raw, "artifacts")),
             "solution": str(solution) if (solution / SOLUTION_SCRIPT).is_file() else None,
             "healthcheck": _healthcheck(raw.get("healthcheck")),
             "min_reward": {} if minimum is None else minimum if isinstance(minimum, dict) else {"reward": minimum},
-            **self._agent_phase(self._table(raw, "agent")),
+            **self._agent_phase(self._values.table(raw, "agent")),
         }
 
     def _agent_phase(self, own: Table) -> Table:
         default = _OLD_AGENT_SECONDS if self._is_old else None
         network = own if own.get("network_mode") is not None else self._agent
         return {
-            "agent_seconds": own.get("timeout_sec", self._agent.get("timeout_sec", default)),
+            "agent_seconds": self._values.positive({**self._agent, **own}, "timeout_sec", default),
             "user": _user(own.get("user", self._agent.get("user"))),
             "network": self._phase_network(network),
         }
@@ -174,15 +170,16 @@ class _TaskReader:
         separate, has_tests = self._verifier_environment(own, folder, environment)
         return {
             "tests": [str(place) for place in tests],
-            "seconds": own.get("timeout_sec", self._verifier.get("timeout_sec", _VERIFIER_SECONDS)),
-            "variables": {**self._verifier.get("env", {}), **own.get("env", {})},
+            "seconds": self._values.positive({**self._verifier, **own}, "timeout_sec", _VERIFIER_SECONDS),
+            "variables": {**self._values.table(self._verifier, "env"), **self._values.table(own, "env")},
             "user": _user(own.get("user", self._verifier.get("user"))),
             "network": self._phase_network(network),
             "environment": separate,
             "has_tests": has_tests,
             "collect": [
                 {**command, "user": _user(command.get("user"))}
-                for command in (*self._verifier.get("collect", ()), *own.get("collect", ()))
+                for table in (self._verifier, own)
+                for command in self._values.tables(table, "collect")
             ],
         }
 
@@ -196,16 +193,16 @@ class _TaskReader:
             mode = "separate" if own.get("environment") is not None else self._verifier.get("environment_mode")
         if mode is None:
             mode = "separate" if self._verifier.get("environment") is not None else "shared"
-        if mode not in {"shared", "separate"}:
-            raise InvalidData(f"verifier.environment_mode is {mode!r}, not shared or separate", where=self._file)
+        if mode not in ("shared", "separate"):
+            raise self._values.fail(f"verifier.environment_mode is {mode!r}, not shared or separate")
         if mode == "shared":
             if own.get("environment") is not None:
-                raise InvalidData("a shared verifier has no environment of its own", where=self._file)
+                raise self._values.fail("a shared verifier has no environment of its own")
             return None, False
         definitions = [
-            (self._table(own, "environment") if own.get("environment") is not None else None, folder / "tests"),
+            (self._values.table(own, "environment") if own.get("environment") is not None else None, folder / "tests"),
             (
-                self._table(self._verifier, "environment") if self._verifier.get("environment") is not None else None,
+                self._values.table(self._verifier, "environment") if self._verifier.get("environment") is not None else None,
                 self._folder / "tests",
             ),
         ]
@@ -224,46 +221,49 @@ class _TaskReader:
         start = container_start(_text(dockerfile) if dockerfile.is_file() else "")
         compose = next((name for name in COMPOSE_FILES if (folder / name).is_file()), None)
         limits = _OLD_LIMITS if self._is_old else {}
+        workdir = self._values.text(raw, "workdir") or start.workdir
         return {
             "folder": str(folder),
             "image": raw.get("docker_image"),
             "has_dockerfile": dockerfile.is_file(),
             "compose": compose,
-            "workdir": posixpath.normpath(raw.get("workdir") or start.workdir)
-            if raw.get("workdir") or start.workdir
-            else "",
+            "workdir": posixpath.normpath(workdir) if workdir else "",
             "entrypoint": start.entrypoint,
             "network": self._environment_network(raw),
-            "cpus": raw.get("cpus", limits.get("cpus")),
-            "memory_mb": self._size(raw, "memory", limits.get("memory_mb")),
-            "storage_mb": self._size(raw, "storage", None),
-            "gpus": raw.get("gpus", 0) or 0,
-            "variables": raw.get("env", {}),
+            "cpus": self._values.positive(raw, "cpus", limits.get("cpus")),
+            "memory_mb": self._values.megabytes(raw, "memory", limits.get("memory_mb")),
+            "storage_mb": self._values.megabytes(raw, "storage", None),
+            "gpus": self._values.count(raw, "gpus"),
+            "variables": self._values.table(raw, "env"),
             "healthcheck": _healthcheck(raw.get("healthcheck")),
         }
 
-    def _artifacts(self, own: Any) -> list[Table]:
+    def _artifacts(self, own: list[Any]) -> list[Table]:
         made = []
-        for entry in (*self._raw.get("artifacts", ()), *own):
+        for entry in (*self._values.items(self._raw, "artifacts"), *own):
+            if not isinstance(entry, str | dict):
+                raise self._values.fail(f"an artifact is {entry!r}, not a path or a table with one")
             table = {"source": entry} if isinstance(entry, str) else dict(entry)
             source, service = str(table.get("source", "")), table.get("service") or MAIN_SERVICE
             if not source or ".." in source.split("/"):
-                raise InvalidData(
-                    f"an artifact's source is {source!r}, not a path in the environment", where=self._file
-                )
+                raise self._values.fail(f"an artifact's source is {source!r}, not a path in the environment")
             if service != MAIN_SERVICE and not source.startswith("/"):
-                raise InvalidData(f"the artifact {source} of {service} is no absolute path", where=self._file)
+                raise self._values.fail(f"the artifact {source} of {service} is no absolute path")
             made.append({**table, "service": service})
         return made
 
-    def _check_steps(self, steps: list[Table]) -> None:
+    def _check_steps(self, steps: list[Table], environment: Table) -> None:
         """See that each environment can be made and each step can be verified."""
         names = [step["name"].casefold() for step in steps]
         if len(set(names)) != len(names):
-            raise InvalidData("two steps have the same name", where=self._file)
-        _require_image(self._environment_of(self._environment, self._folder / "environment"), self._folder)
+            raise self._values.fail("two steps have the same name")
+        _require_image(environment, self._folder)
         for step in steps:
             verifier = step["verifier"]
+            for one in (*step["artifacts"], *verifier["collect"]):
+                service = one.get("service") or MAIN_SERVICE
+                if service != MAIN_SERVICE and environment["compose"] is None:
+                    raise self._values.fail(f"it names the service {service}, and there is no compose file")
             if verifier["environment"] is not None:
                 _require_image(verifier["environment"], self._folder)
             if not verifier["has_tests"] and not any(
@@ -276,7 +276,7 @@ class _TaskReader:
         folders = (self._folder, *(self._folder / "steps").glob("*"))
         if any((folder / "trajectory.json").is_file() for folder in folders):
             self._unsupported.append("a conversation that goes before")
-        settings = [self._environment, *(raw.get("environment") or {} for raw in self._verifiers())]
+        settings = [self._environment, *(self._values.table(raw, "environment") for raw in self._verifiers())]
         for name in dict.fromkeys(str(raw.get("os", "linux")).lower() for raw in settings):
             if name != "linux":
                 self._unsupported.append(f"{name} as operating system")
@@ -289,57 +289,28 @@ class _TaskReader:
                 self._unsupported += compose_problems(model, folder)
 
     def _verifiers(self) -> list[Table]:
-        steps = [step for step in self._raw.get("steps") or () if isinstance(step, dict)]
-        return [self._verifier, *(self._table(step, "verifier") for step in steps)]
+        steps = self._values.tables(self._raw, "steps")
+        return [self._verifier, *(self._values.table(step, "verifier") for step in steps)]
 
     def _environment_network(self, raw: Table) -> Table:
         mode = raw.get("network_mode")
         if mode is None:
             is_open = raw.get("allow_internet")
             mode = NetworkMode.NO_NETWORK.value if is_open is False else NetworkMode.PUBLIC.value
-        return self._network(mode, raw.get("allowed_hosts"))
+        return self._network(mode, raw)
 
     def _phase_network(self, raw: Table) -> Table | None:
         mode = raw.get("network_mode")
-        return None if mode is None else self._network(mode, raw.get("allowed_hosts"))
+        return None if mode is None else self._network(mode, raw)
 
-    def _network(self, mode: str, hosts: Any) -> Table:
+    def _network(self, mode: str, raw: Table) -> Table:
+        hosts = self._values.hosts(raw)
         if hosts and mode != NetworkMode.ALLOWLIST:
-            raise InvalidData(f"allowed_hosts is for the network mode allowlist, not for {mode}", where=self._file)
-        return {"mode": mode, "allowed_hosts": [self._host(host) for host in hosts or ()]}
-
-    def _host(self, host: Any) -> str:
-        name = str(host).strip().lower().rstrip(".")
-        try:
-            return str(ipaddress.ip_network(name)) if "/" in name else str(ipaddress.ip_address(name))
-        except ValueError:
-            if not _HOST.fullmatch(name):
-                raise InvalidData(
-                    f"allowed_hosts has {host!r}, which is neither a host's name nor an address", where=self._file
-                ) from None
-        return name
-
-    def _size(self, raw: Table, name: str, default: Any) -> Any:
-        """Megabytes, from the number or from the text that older files have."""
-        number, text = raw.get(f"{name}_mb"), raw.get(name)
-        if text is None:
-            return default if number is None else number
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([GMK])[iI]?[bB]?", str(text).strip(), re.IGNORECASE)
-        if match is None:
-            raise InvalidData(f"{name} is {text!r}, not a number of G, M or K", where=self._file)
-        size = int(float(match[1]) * _UNITS[match[2].upper()])
-        if number is not None and number != size:
-            raise InvalidData(f"{name} is {text!r} and {name}_mb is {number}", where=self._file)
-        return size
+            raise self._values.fail(f"allowed_hosts is for the network mode allowlist, not for {mode}")
+        return {"mode": mode, "allowed_hosts": hosts}
 
     def _instruction(self, folder: Path) -> str:
         return without_canary(_text(folder / "instruction.md"))
-
-    def _table(self, raw: Mapping[str, Any], name: str) -> Table:
-        table = raw.get(name, {})
-        if not isinstance(table, dict):
-            raise InvalidData(f"[{name}] is not a table", where=self._file)
-        return table
 
 
 def _healthcheck(raw: Any) -> Any:
