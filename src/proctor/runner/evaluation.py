@@ -201,7 +201,7 @@ async def open_evaluation(
 def _check_artifacts_folder(request: EvaluateRequest) -> None:
     folder = Path(request.artifacts).absolute()
     if any(path.exists() and not path.is_dir() for path in (folder, *folder.parents)):
-        raise UsageError("results of tests cannot be stored here: it is a file, or below one", where=folder)
+        raise UsageError("test results cannot be stored here: it is a file, or below one", where=folder)
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task
     if request.after is not None:
         undated = [task.id for task in selected if task.created is None]
         if undated:
-            raise UsageError(f"--after: it is not known from when {undated[0]!r} is", fix="leave --after out")
+            raise UsageError(f"--after: the date of the task {undated[0]!r} is not known", fix="leave --after out")
         selected = [task for task in selected if task.created is not None and task.created > request.after]
     return (
         tuple(selected[: request.limit]),

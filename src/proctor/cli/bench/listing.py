@@ -28,7 +28,7 @@ def print_list(given: dict[str, Any]) -> int:
     request = read_request(TaskRequest, given, benchmark=given["benchmark"])
     if request.benchmark is None and request.suite is None:
         if given["runnable"] or given_options(request):
-            raise UsageError("which tasks are listed is for one benchmark", fix="give BENCH or --suite too")
+            raise UsageError("options that select tasks need a benchmark", fix="give BENCH or --suite too")
         _print_benchmarks(as_json=as_json)
         return 0
     source = open_benchmark(request)
