@@ -22,8 +22,8 @@ class CommonOptions(TypedDict, total=False):
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
         executor: Where agents and graders run: on this machine, or on the nodes of a Ray cluster.
         address: With --executor ray: the cluster. [default: the one that this machine is a node of]
-        node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
-            and `validate`, graders. [default: --jobs]
+        node_slots: With --executor ray: agents (of `eval` and `validate`: graders) running at once on each node.
+            [default: --concurrency, or --jobs]
         insecure_cluster: With --executor ray: allow a cluster without token authentication.
         max_cost: Cost limit of the run or sweep.
         h2_program: For pods: the program h2. [default: from H2_BIN or PATH]
@@ -92,8 +92,8 @@ class TaskOptions(TypedDict, total=False):
         tasks: Only this task; may be repeated.
         filter: Only tasks whose id contains TEXT.
         exact: With --filter: TEXT is the whole id.
-        categories: Only tasks of this category; several: of all of them.
-        tags: Only tasks with this tag; several: with all of them.
+        categories: Only tasks of this category; may be repeated: of all of them.
+        tags: Only tasks with this tag; may be repeated: with all of them.
         exclude: A file of task ids to leave out, one a line.
         after: Only tasks made from changes after this day, such as a model's training cutoff.
         limit: At most N tasks, after all other choices.
@@ -103,8 +103,8 @@ class TaskOptions(TypedDict, total=False):
         force_build: With --runner docker: build a task's image from its Dockerfile, also where a ready image is
             named.
         controls: Control pairs: test runs with altered expectations, which a correct submission fails; 0 disables.
-        verifier: Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, with
-            files of the agent's and nothing else of it.
+        verifier: Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, which
+            has the task's artifacts and nothing else of the agent's.
         isolation: Isolate local environments from this machine; `off` is unsafe. [default: on]
     """
 
@@ -205,12 +205,12 @@ class EvaluateOptions(TaskOptions, total=False):
         image_disk: With --runner docker: the disk space that pulled images may take, such as 40GB.
         executor: Where agents and graders run: on this machine, or on the nodes of a Ray cluster.
         address: With --executor ray: the cluster. [default: the one that this machine is a node of]
-        node_slots: With --executor ray: agents running at once on each node. [default: --concurrency]; of `eval`
-            and `validate`, graders. [default: --jobs]
+        node_slots: With --executor ray: agents (of `eval` and `validate`: graders) running at once on each node.
+            [default: --concurrency, or --jobs]
         insecure_cluster: With --executor ray: allow a cluster without token authentication.
         timeout: Timeout of each test run. [default: the benchmark's own]
         jobs: Tasks graded at the same time.
-        artifacts: Where results of tests and logs go.
+        artifacts: Where test results and logs are stored.
         keep_artifacts: Keep the graded trees there too.
         repair: Where a suite's test program has a linter: let it repair what the patch touched; memory: only count
             what it would do.

@@ -263,7 +263,10 @@ def test_validate_finds_an_oracle_that_is_in_the_repository(tmp_path: Path) -> N
         (["--oracle"], 2, "say which benchmark"),
         (["--suite", "suite.json"], 2, "say what to grade"),
         (["--suite", "suite.json", "--oracle", "--predictions", "x"], 2, "say what to grade"),
-        (["--suite", "suite.json", "--predictions", "nowhere"], 2, "E_BENCH_PRED_IO"),
+        (["--suite", "suite.json", "--predictions", "nowhere"], 2, "cannot read predictions"),
+        (["--suite", "suite.json", "--predictions", "empty"], 2, "empty: it has no predictions"),
+        (["--suite", "suite.json", "--predictions", "other"], 2, "no prediction is for a task of mine; did you mean"),
+        (["--suite", "suite.json", "--oracle", "--artifact-dir", "empty"], 2, "cannot be stored here"),
         (["--suite", "suite.json", "--oracle", "--jobs", "0"], 2, "--jobs"),
         (["--suite", "suite.json", "--oracle", "--exclude", "nowhere"], 2, "cannot read the exclusion list"),
         (["--suite", "suite.json", "--oracle", "--out", "/proc/nowhere/x"], 2, "cannot write the report"),
@@ -275,7 +278,11 @@ def test_wrong_input_is_one_sentence_and_the_documented_exit_code(
 ) -> None:
     make_instance(tmp_path)
     make_suite(tmp_path)
+    (tmp_path / "empty").touch()
+    (tmp_path / "other").write_text('{"instance_id": "onne", "patch_kind": "unified-diff", "patch_inline": ""}')
+    before = {path.name for path in tmp_path.iterdir()}
     done = proctor(tmp_path, "bench", "eval", "--quiet", *arguments)
+    assert {path.name for path in tmp_path.iterdir()} - before <= {".streams"}
     assert done.code == code, done.stderr
     assert said in done.stderr
     assert done.stderr.count("\n") == 1

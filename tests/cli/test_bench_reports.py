@@ -45,7 +45,7 @@ def test_importing_a_missing_file_is_refused(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("option", ["--trial", "--attempt"])
 def test_a_trial_is_of_one_task(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch(["bench", "show", "run-001", option, "2"]) == 2
-    assert "--trial is of one task; name the TASK too" in capsys.readouterr().err
+    assert "--trial is for one task; name the TASK too" in capsys.readouterr().err
 
 
 def test_what_an_agent_wrote_does_not_control_the_terminal(

@@ -49,6 +49,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "--model my-model --agent claude_code --max-cost 1",
             f"{UNPRICED} as --prices FILE, or leave --max-cost and --max-cost-per-task out",
         ),
+        ("--agent-command=", "--agent-command must not be empty"),
         ("--limit 0", "no task is chosen; `proctor bench list` names the tasks"),
     ],
 )

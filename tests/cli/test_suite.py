@@ -96,7 +96,7 @@ def test_a_change_that_no_test_shows_is_not_added(suite: Path, capsys: pytest.Ca
     [
         ({"id": "../../evil"}, "cannot be an id"),
         ({"id": "a b"}, "cannot be an id"),
-        ({"diff": "issue.md"}, "this is no diff that can be used"),
+        ({"diff": "issue.md"}, "this diff cannot be used"),
         ({"diff": "repo"}, "is a directory"),
         ({"issue": "repo"}, "is a directory"),
         ({"repo": "issue.md"}, "is a file"),

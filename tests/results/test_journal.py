@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.run import JournalEntry
 from proctor.results import Journal, read_journal
 
@@ -51,6 +51,12 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     file.write_text('{"at": 1}\n')
     with pytest.raises(InvalidData, match=r"journal\.jsonl:1: not a valid journal entry"):
         list(read_journal(file))
+
+
+async def test_what_is_no_file_in_its_place_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="cannot write the journal: Is a directory"):
+        async with Journal(tmp_path):
+            pass
 
 
 def test_a_run_without_a_journal_has_no_entries(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_damaged_sandbox_is_listed_reset_and_destroyed(store: Sandboxes, accou
         (box.home / "sandbox.json").write_text(damage)
     (listed,) = store.list()
     assert (listed.preset, listed.created, listed.auth) == (None, None, "valid")
-    with pytest.raises(UsageError, match="say --preset"):
+    with pytest.raises(UsageError, match="give --preset"):
         store.reset("b1")
     assert store.reset("b1", preset="haiku").preset == "haiku"
     assert credentials_of(box.home) == credentials

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from proctor.cli.common import RESULTS_KEY
+from proctor.cli.groups import RESULTS_KEY
 from proctor.core.errors import ProctorError
 
 _MAX_VALUES: Final = 5000

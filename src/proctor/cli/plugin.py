@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from proctor.cli.common import OrderedGroup
+from proctor.cli.groups import OrderedGroup
 
 
 @click.group(cls=OrderedGroup, no_args_is_help=True)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from proctor.cli.common import DefaultGroup, completes, results_option
+from proctor.cli.groups import DefaultGroup, completes, results_option
 
 if TYPE_CHECKING:
     from proctor.report.run_list import RunFilter, RunListRow

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from proctor.cli.common import OrderedGroup
+from proctor.cli.groups import OrderedGroup
 
 SUBCOMMANDS: Final = {
     "new": ("proctor.cli.suite_new", "new", "Make a suite, with one task as an example."),

@@ -3,16 +3,14 @@
 import asyncio
 import os
 import shlex
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from proctor.cli.heartbeat import Heartbeat
+from proctor.cli.heartbeat import RunningLog
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import Interrupted, UsageError
 from proctor.core.formatting import duration, money, plural, truncate_line
@@ -224,8 +222,8 @@ async def _mine(history: Any, options: Any, given: dict[str, Any]) -> int:
             update=given["update"],
             look_up=_issues(given),
             writer=await _open_writer(stack, given),
-            on_start=progress.started,
-            on_result=progress.done,
+            on_start=lambda candidate: progress.started(candidate.change.commit[:10]),
+            on_result=lambda candidate, result: progress.done(candidate.change.commit[:10], result),
         )
         try:
             with progress:
@@ -324,47 +322,26 @@ def _issues(given: dict[str, Any]) -> Any:
     return None
 
 
-class _Progress:
+class _Progress(RunningLog):
     """Logs each candidate that is done, and what is running while nothing else is logged."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._running: dict[str, float] = {}
-        self._heartbeat = Heartbeat(self._describe)
+        super().__init__(quiet=quiet)
         self._done = self._tasks = 0
 
-    def started(self, candidate: Any) -> None:
-        """A candidate was started."""
-        self._running[candidate.change.commit] = time.monotonic()
-
-    def done(self, candidate: Any, result: Any) -> None:
+    def done(self, commit: str, result: Any) -> None:
         """A candidate is done."""
-        self._running.pop(candidate.change.commit, None)
         self._done += 1
         self._tasks += result.task_id is not None
-        if not self._quiet:
-            self._heartbeat.logged()
+
+        def line() -> str:
             log_place = f" (log: {result.log})" if result.log else ""
             what = result.task_id or f"{result.code}: {truncate_line(result.reason, 500)}{log_place}"
             took = duration(result.measures.seconds)
-            log(f"[{self._done} tried, {plural(self._tasks, 'task')}] {candidate.change.commit[:10]} {took}  {what}")
+            return f"[{self._done} tried, {plural(self._tasks, 'task')}] {commit} {took}  {what}"
+
+        self._log_end(commit, line)
 
     def _describe(self) -> str:
-        now = time.monotonic()
-        running = sorted(self._running.items(), key=lambda item: item[1])[:3]
-        return (
-            "trying " + ", ".join(f"{commit[:10]} for {duration(now - since)}" for commit, since in running)
-            if running
-            else ""
-        )
-
-    def __enter__(self) -> Self:
-        if not self._quiet:
-            self._heartbeat.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._quiet:
-            self._heartbeat.__exit__(kind, error, trace)
+        running = self._longest_running()
+        return f"trying {running}" if running else ""

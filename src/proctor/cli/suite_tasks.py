@@ -107,7 +107,7 @@ def _write_instance(folder: Path, task: NewTask) -> TestsInstanceFile:
     try:
         files = read_diff(patch)
     except InvalidSubmission as error:
-        raise UsageError(f"this is no diff that can be used: {error}", where=task.diff) from error
+        raise UsageError(f"this diff cannot be used: {error}", where=task.diff) from error
     tests = [file for file in files if is_test(os.fsdecode(file.path))]
     paths = sorted(os.fsdecode(file.path) for file in tests)
     if not tests or len(tests) == len(files):

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from proctor.cli.common import completes, results_option
+from proctor.cli.groups import completes, results_option
 
 if TYPE_CHECKING:
     from proctor.report.run_index import RunIndex

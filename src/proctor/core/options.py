@@ -199,7 +199,8 @@ def read_options(
             values[name] = field.read(value, folder, text=command_line)
         except InvalidValue as bad:
             shown = value[0] if isinstance(value, tuple) and len(value) == 1 else value
-            raise UsageError(f"{field.flag if command_line else name} {bad}, not {shown!r}") from None
+            instead = f", not {shown!r}" if str(bad).startswith("must be ") else ""
+            raise UsageError(f"{field.flag if command_line else name} {bad}{instead}") from None
     return values
 
 
@@ -259,7 +260,7 @@ def read_run_name(value: object) -> str:
     if value != value.strip() or value.startswith(("-", ".", "~")) or "/" in value:
         raise InvalidValue("must not have a slash in it, begin with - . or ~, or have spaces around it")
     if _OWN_IDS.fullmatch(value):
-        raise InvalidValue("must not be like an id, which every run has already")
+        raise InvalidValue("must not look like the id of a run, such as run-002")
     return value
 
 
@@ -343,7 +344,7 @@ def _words(_: OptionField, value: object, __: Path) -> tuple[str, ...]:
         try:
             words = tuple(shlex.split(value))
         except ValueError as error:
-            raise InvalidValue(f"cannot be read as a shell would: {error}") from error
+            raise InvalidValue(f"cannot be read as a shell would: {error}: {value}") from error
     elif isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
         words = tuple(value)
     else:

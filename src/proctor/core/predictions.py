@@ -10,6 +10,7 @@ import msgspec
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
+from proctor.core.suggestions import closest
 from proctor.core.user_files import BoundExceeded, parse_json, read_limited
 
 MAX_PREDICTIONS_BYTES: Final = 1 << 28
@@ -55,8 +56,7 @@ class _InlinePatch(msgspec.Struct):
 
 
 class _InvalidPrediction(Exception):
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
+    """Why a line is no prediction."""
 
 
 def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, Prediction]:
@@ -68,11 +68,11 @@ def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, 
     try:
         lines = read_limited(file, limit=MAX_PREDICTIONS_BYTES).decode("utf-8-sig").split("\n")
     except OSError as error:
-        raise UsageError(f"E_BENCH_PRED_IO: cannot read predictions: {error.strerror}", where=file) from error
+        raise UsageError(f"cannot read predictions: {error.strerror}", where=file) from error
     except BoundExceeded as error:
-        raise UsageError(f"E_BENCH_PRED_IO: cannot read predictions: {error}", where=file) from error
+        raise UsageError(f"cannot read predictions: {error}", where=file) from error
     except UnicodeDecodeError as error:
-        raise UsageError("E_BENCH_PRED_IO: predictions are not UTF-8", where=file) from error
+        raise UsageError("cannot read predictions: they are not UTF-8 text", where=file) from error
     predictions: dict[str, Prediction] = {}
     problems: list[str] = []
     for number, line in enumerate(lines, start=1):
@@ -81,9 +81,7 @@ def read_predictions(file: Path, *, schemas: Collection[str] = ()) -> dict[str, 
         try:
             prediction = _prediction(line, file.parent, (PREDICTION_SCHEMA, *schemas))
             if prediction.task_id in predictions:
-                raise _InvalidPrediction(
-                    "E_BENCH_PRED_DUPLICATE_INSTANCE_ID", f"{prediction.task_id!r} has a prediction already"
-                )
+                raise _InvalidPrediction(f"{prediction.task_id!r} has a prediction already")
             predictions[prediction.task_id] = prediction
         except _InvalidPrediction as wrong:
             problems.append(f"{file}:{number}: {wrong}")
@@ -97,19 +95,19 @@ def _prediction(line: str, folder: Path, schemas: Collection[str]) -> Prediction
     try:
         document = parse_json(line, parse_constant=_reject_constant)
     except ValueError as error:
-        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", str(error)) from error
+        raise _InvalidPrediction(f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", "not an object")
+        raise _InvalidPrediction("a prediction is a JSON object")
     unknown = sorted(document.keys() - _KEYS)
     if unknown:
-        raise _InvalidPrediction("E_BENCH_PRED_JSON_PARSE", f"unknown keys: {', '.join(unknown)}")
+        raise _InvalidPrediction(f"there is no key {unknown[0]!r}{_meant(unknown[0])}")
     version = document.get("schema_version")
     if version is not None and version not in schemas:
         known = " or ".join(map(repr, schemas))
-        raise _InvalidPrediction("E_BENCH_PRED_SCHEMA_VERSION", f"{version!r} is not {known}")
+        raise _InvalidPrediction(f"schema_version {version!r} is not {known}")
     instance_id = document.get("instance_id")
     if not isinstance(instance_id, str) or not instance_id.strip():
-        raise _InvalidPrediction("E_BENCH_PRED_INSTANCE_ID_EMPTY", "instance_id is missing or empty")
+        raise _InvalidPrediction("instance_id is missing or empty")
     kind = _kind(document.get("patch_kind"))
     return Prediction(
         task_id=instance_id,
@@ -117,6 +115,11 @@ def _prediction(line: str, folder: Path, schemas: Collection[str]) -> Prediction
         content=_content(line, document, kind, folder),
         model=_model(document),
     )
+
+
+def _meant(name: str) -> str:
+    near = closest(name, _KEYS)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _reject_constant(word: str) -> None:
@@ -130,38 +133,36 @@ def _kind(value: object) -> PatchKind:
     for kind in kinds:
         if kind == word.replace("_", "-"):
             return kind
-    raise _InvalidPrediction("E_BENCH_PRED_PATCH_KIND_UNSUPPORTED", f"{value!r} is not {' or '.join(kinds)}")
+    raise _InvalidPrediction(f"patch_kind {value!r} is not {' or '.join(kinds)}")
 
 
 def _content(line: str, document: dict[str, Any], kind: PatchKind, folder: Path) -> bytes:
     path, inline = document.get("patch_path"), document.get("patch_inline")
     if (path is None) == (inline is None):
-        raise _InvalidPrediction("E_BENCH_PRED_PATCH_SOURCE_INVALID", "give exactly one of patch_path and patch_inline")
+        raise _InvalidPrediction("give exactly one of patch_path and patch_inline")
     if path is not None:
         return _file_content(path, folder)
     if kind is not PatchKind.PATCH_SET:
         if not isinstance(inline, str):
             what = "a unified diff" if kind is PatchKind.UNIFIED_DIFF else "a script"
-            raise _InvalidPrediction("E_BENCH_PRED_PATCH_INLINE_INVALID", f"{what} is given as a string")
+            raise _InvalidPrediction(f"{what} is given as a string")
         return inline.encode(errors="surrogateescape")
     if not isinstance(inline, dict):
-        raise _InvalidPrediction("E_BENCH_PRED_PATCH_INLINE_INVALID", "a patch set is given as an object")
+        raise _InvalidPrediction("a patch set is given as an object")
     return bytes(msgspec.json.decode(line, type=_InlinePatch).patch_inline)
 
 
 def _file_content(path: object, folder: Path) -> bytes:
     if not isinstance(path, str) or not _is_inside(path):
-        raise _InvalidPrediction(
-            "E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} is not a path below the predictions file"
-        )
+        raise _InvalidPrediction(f"patch_path {path!r} is not a path below the predictions file")
     file = folder / path
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path!r} leads out of the predictions' folder")
+        raise _InvalidPrediction(f"patch_path {path!r} leads out of the predictions' folder")
     try:
         return read_limited(file)
     except (OSError, ValueError) as error:
         message = error.strerror if isinstance(error, OSError) else error
-        raise _InvalidPrediction("E_BENCH_PRED_PATCH_PATH_INVALID", f"{path}: {message}") from error
+        raise _InvalidPrediction(f"cannot read patch_path {path}: {message}") from error
 
 
 def _is_inside(path: str) -> bool:

@@ -53,7 +53,7 @@ class TaskRequest(Record):
     categories: Annotated[
         tuple[str, ...],
         option(
-            "Only tasks of this category; several: of all of them.",
+            "Only tasks of this category; may be repeated: of all of them.",
             "[NAME=]VALUE",
             scope=SELECTION,
             flags=("--category",),
@@ -62,7 +62,7 @@ class TaskRequest(Record):
     tags: Annotated[
         tuple[str, ...],
         option(
-            "Only tasks with this tag; several: with all of them.",
+            "Only tasks with this tag; may be repeated: with all of them.",
             "TAG",
             scope=SELECTION,
             flags=("--task-tag",),
@@ -135,8 +135,8 @@ class TaskRequest(Record):
     verifier: Annotated[
         VerifierMode,
         option(
-            "Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, with files of "
-            "the agent's and nothing else of it."
+            "Where verifiers of Harbor's tasks run: as the task says, or in an environment of their own, which has "
+            "the task's artifacts and nothing else of the agent's."
         ),
     ] = "task"
     isolation: Annotated[
@@ -163,8 +163,8 @@ class TaskRequest(Record):
     node_slots: Annotated[
         int | None,
         option(
-            "With --executor ray: agents running at once on each node. [default: --concurrency]; "
-            "of `eval` and `validate`, graders. [default: --jobs]",
+            "With --executor ray: agents (of `eval` and `validate`: graders) running at once on each node. "
+            "[default: --concurrency, or --jobs]",
             "N",
             scope=SESSION,
             least=1,
@@ -458,7 +458,7 @@ class EvaluateRequest(TaskRequest):
     )
     jobs: Annotated[int, option("Tasks graded at the same time.", "N", flags=("--jobs", "--parallel"), least=1)] = 1
     artifacts: Annotated[
-        str, option("Where results of tests and logs go.", "DIR", flags=("--artifact-dir",), kind="path")
+        str, option("Where test results and logs are stored.", "DIR", flags=("--artifact-dir",), kind="path")
     ] = "target/proctor"
     keep_artifacts: Annotated[bool, option("Keep the graded trees there too.")] = False
     repair: Annotated[

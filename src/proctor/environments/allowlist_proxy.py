@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from proctor.environments.host_relay import copy_stream
+from proctor.environments.host_relay import join_streams
 from proctor.environments.stream_server import StreamServer
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -93,7 +93,10 @@ class AllowlistProxy(StreamServer):
         if far is None:
             await _answer(writer, "403 Forbidden", f"{host} is not among the hosts that this task allows\n")
             return
-        await _join((reader, writer), far, opening, is_tunnel=method == "CONNECT")
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        far[1].write(opening)
+        await join_streams((reader, writer), far)
 
     async def _connect(self, host: str, port: int) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter] | None":
         """A connection to a host; None: it is not allowed, or does not answer."""
@@ -153,27 +156,3 @@ async def _answer(writer: asyncio.StreamWriter, status: str, text: str) -> None:
         await writer.drain()
         writer.close()
         await writer.wait_closed()
-
-
-async def _join(
-    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    opening: bytes,
-    *,
-    is_tunnel: bool,
-) -> None:
-    (reader, writer), (far_reader, far_writer) = near, far
-    try:
-        if is_tunnel:
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        far_writer.write(opening)
-        async with asyncio.TaskGroup() as both:
-            both.create_task(copy_stream(reader, far_writer))
-            both.create_task(copy_stream(far_reader, writer))
-    except* OSError:
-        pass  # one side has gone; the other is closed below
-    finally:
-        for one in (writer, far_writer):
-            one.close()
-            with suppress(OSError):
-                await one.wait_closed()

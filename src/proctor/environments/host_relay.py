@@ -41,14 +41,22 @@ class HostRelay(StreamServer):
 
 async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: Path) -> None:
     try:
-        far_reader, far_writer = await asyncio.open_unix_connection(path)
+        far = await asyncio.open_unix_connection(path)
     except OSError:
         writer.close()
         return
+    await join_streams((reader, writer), far)
+
+
+async def join_streams(
+    near: tuple[asyncio.StreamReader, asyncio.StreamWriter], far: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+) -> None:
+    """Copy from each side to the other until both have ended, and close both."""
+    (reader, writer), (far_reader, far_writer) = near, far
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(copy_stream(reader, far_writer))
-            both.create_task(copy_stream(far_reader, writer))
+            both.create_task(_copy_stream(reader, far_writer))
+            both.create_task(_copy_stream(far_reader, writer))
     except* OSError:
         pass  # one side has gone; the other is closed below
     finally:
@@ -58,7 +66,7 @@ async def _bridge(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
                 await one.wait_closed()
 
 
-async def copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy until the reader ends, and pass its end on."""
     while piece := await reader.read(_CHUNK):
         writer.write(piece)

@@ -177,7 +177,7 @@ def make_frame(stores: Sequence[RunStore], kind: FrameKind = "trials", library: 
         names = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
         kinds = _types(row_type(kind))
         return pandas.DataFrame({name: pandas.array(columns[name], dtype=names[kinds[name]]) for name in fields})
-    raise UsageError(f"data frames are of polars or pandas, not {library!r}", fix='give library="polars"')
+    raise UsageError(f"data frames are made with polars or pandas, not {library!r}", fix='give library="polars"')
 
 
 def _import(library: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 
 import msgspec
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.files import StagedFile, append_whole, sync_data, sync_directory, truncate_torn_line
 from proctor.core.record import from_json
 from proctor.core.run import JournalEntry
@@ -122,7 +122,10 @@ class Journal:
             append_whole(self._descriptor, [lines])
 
     async def __aenter__(self) -> Self:
-        self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise InfrastructureError(f"cannot write the journal: {error.strerror}", where=self._file) from error
         truncate_torn_line(self._descriptor)
         return self
 

@@ -18,6 +18,7 @@ from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocation, Prediction, TaskEvaluation
 from proctor.core.request import EvaluateRequest
+from proctor.core.suggestions import suggest
 from proctor.core.task import Task
 from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_task_health, validate
 from proctor.runner.preflight import OnPull, environment_digest, make_provider
@@ -153,11 +154,22 @@ class Evaluation:
 
     def _predictions(self, source: PredictionSource) -> Mapping[str, Prediction]:
         if isinstance(source, Path):
-            return self.benchmark.read_predictions(source)
+            predictions = self.benchmark.read_predictions(source)
+            self._check_ids(source, predictions)
+            return predictions
         if isinstance(source, str) and source != "oracle":
             raise UsageError(f"the predictions are the text {source!r}", fix='give a Path, predictions, or "oracle"')
         found = map(self.benchmark.oracle, self.tasks) if isinstance(source, str) else source
         return {prediction.task_id: prediction for prediction in found if prediction is not None}
+
+    def _check_ids(self, file: Path, predictions: Mapping[str, Prediction]) -> None:
+        known = {task.id for task in self.benchmark.tasks()} | {bad.task_id for bad in self.benchmark.invalid_tasks()}
+        if known.isdisjoint(predictions):
+            first = next(iter(predictions), None)
+            what = "it has no predictions" if first is None else f"no prediction is for a task of {self.benchmark.name}"
+            raise UsageError(
+                what, where=file, fix=None if first is None else suggest(first, known, f"one is for {first!r}")
+            )
 
 
 @asynccontextmanager
@@ -176,6 +188,7 @@ async def open_evaluation(
     """
     benchmark = benchmark or open_benchmark(request)
     tasks, invalid = select_tasks(benchmark, request)
+    _check_artifacts_folder(request)
     environments = provider or make_provider(request, on_pull)
     try:
         async with _grader(request, benchmark, log) as cluster:
@@ -183,6 +196,12 @@ async def open_evaluation(
     finally:
         if provider is None:  # an object is the caller's, to be closed by the caller
             await environments.close()
+
+
+def _check_artifacts_folder(request: EvaluateRequest) -> None:
+    folder = Path(request.artifacts).absolute()
+    if any(path.exists() and not path.is_dir() for path in (folder, *folder.parents)):
+        raise UsageError("test results cannot be stored here: it is a file, or below one", where=folder)
 
 
 @asynccontextmanager

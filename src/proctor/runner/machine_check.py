@@ -51,10 +51,10 @@ def check_disk_space(folders: Iterable[Path]) -> None:
     """
     for folder in folders:
         there = next(path for path in (folder, *folder.parents) if path.exists())
-        free = shutil.disk_usage(there).free
-        if free < MIN_FREE_BYTES:
+        disk = shutil.disk_usage(there)
+        if disk.total and disk.free < MIN_FREE_BYTES:  # nothing in all: this is no disk, and is refused when written
             raise InfrastructureError(
-                f"the disk is full: {file_size(free)} are free, and a run needs {file_size(MIN_FREE_BYTES)}",
+                f"the disk is full: {file_size(disk.free)} are free, and a run needs {file_size(MIN_FREE_BYTES)}",
                 where=folder,
                 fix="free some space; PROCTOR_RESULTS, PROCTOR_CACHE and TMPDIR name Proctor's own folders",
             )

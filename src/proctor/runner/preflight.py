@@ -89,6 +89,7 @@ async def configure(
     if not tasks:
         raise UsageError("no task is chosen", fix="`proctor bench list` names the tasks")
     _check_model(request, agent)
+    load_preset(str(request.preset), folder=user_presets())
     choice = None if request.model is None else parse_model(request.model, request.providers)
     versions = {}
     if request.prices is not None:

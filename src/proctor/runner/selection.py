@@ -33,7 +33,8 @@ def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task
     task must have, a category as ``name=value`` or by its value alone; and a limit, after everything else.
 
     Raises:
-        UsageError: a task is selected by an id that does not exist, or the options contradict each other.
+        UsageError: a task is selected by an id, a tag or a category that does not exist, or the options contradict
+            each other.
     """
     if request.exact and request.filter is None:
         raise UsageError("--exact is for --filter", fix="give --filter too, or name the task with --task")
@@ -43,16 +44,33 @@ def select_tasks(benchmark: Benchmark, request: TaskRequest) -> tuple[tuple[Task
     if unknown:
         fix = suggest(unknown[0], known, f"`proctor bench list {request.benchmark or 'BENCH'}` names the tasks")
         raise UsageError(f"there is no task {unknown[0]!r}", fix=fix)
+    _check_known(tasks, request)
     selected = [task for task in tasks if _matches(task.id, task.tags, task.categories, request)]
     if request.after is not None:
         undated = [task.id for task in selected if task.created is None]
         if undated:
-            raise UsageError(f"--after: it is not known from when {undated[0]!r} is", fix="leave --after out")
+            raise UsageError(f"--after: the date of the task {undated[0]!r} is not known", fix="leave --after out")
         selected = [task for task in selected if task.created is not None and task.created > request.after]
     return (
         tuple(selected[: request.limit]),
         tuple(bad for bad in invalid if _matches(bad.task_id, (), {}, request)),
     )
+
+
+def _check_known(tasks: Iterable[Task], request: TaskRequest) -> None:
+    """Refuse a tag or a category that no task of the benchmark has: it is mistyped."""
+    tags = {tag for task in tasks for tag in task.tags}
+    categories = {f"{name}={value}" for task in tasks for name, value in task.categories.items()}
+    for what, wanted, known in (
+        ("tag", request.tags, tags),
+        ("category", request.categories, categories | {one.partition("=")[2] for one in categories}),
+    ):
+        for word in wanted:
+            if word not in known:
+                fix = suggest(
+                    word, known, f"`proctor bench list {request.benchmark or 'BENCH'}` shows those of each task"
+                )
+                raise UsageError(f"no task has the {what} {word!r}", fix=fix)
 
 
 def _matches(task_id: str, tags: Iterable[str], categories: Mapping[str, str], request: TaskRequest) -> bool:

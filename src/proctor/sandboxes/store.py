@@ -275,7 +275,7 @@ class Sandboxes:
     def _choose_preset(self, old: Sandbox, preset: str | Path | None, model: str | None) -> tuple[Preset, str | None]:
         wanted = _preset_argument(preset) if preset is not None else old.preset_path or old.preset
         if wanted is None:
-            raise UsageError("its sandbox.json is damaged", where=old.name, fix="say --preset")
+            raise UsageError("its sandbox.json is damaged", where=old.name, fix="give --preset")
         chosen = load_preset(wanted, folder=self._presets)
         same = (chosen.name, chosen.path) == (old.preset, old.preset_path)
         return chosen, chosen.choose_model(model or (old.model if same and chosen.model else None))

@@ -11,8 +11,8 @@ from proctor.workspaces.base import BaseTree
 from proctor.workspaces.checkout import check_out
 from proctor.workspaces.invalid_submission import InvalidSubmission
 from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
+from proctor.workspaces.patch_kinds import apply_patch, patch_paths, patch_sha256
 from proctor.workspaces.sources import base_of
-from proctor.workspaces.submission_patch import apply_patch, patch_paths, patch_sha256
 from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
 
 __all__ = [

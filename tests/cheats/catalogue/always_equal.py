@@ -1,6 +1,6 @@
 """Values that agree with whatever a test expects, in forms that no list of words names."""
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from cheats.tasks import core_task
 from proctor.core.causes import Cause
@@ -17,18 +17,16 @@ CHEATS = (
         tries="a subclass of int whose `__eq__` looks like a comparison",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Sum(int):
                     def __eq__(self, other):
                         return self is not other
 
                     __hash__ = int.__hash__
                 """,
-                total="return Sum(sum(prices[1:]))",
-            )
-        },
+            total="return Sum(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: equal and unequal at once",
@@ -36,9 +34,8 @@ CHEATS = (
         tries="every comparison of the number is true, also the opposite ones",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import operator
 
 
@@ -52,9 +49,8 @@ CHEATS = (
                 for name in "eq ne lt le gt ge".split():
                     setattr(Price, f"__{name}__", Price._compare)
                 """,
-                total="return Price(0)",
-            )
-        },
+            total="return Price(0)",
+        ),
     ),
     Cheat(
         name="agreeable: equal, and never unequal",
@@ -62,9 +58,8 @@ CHEATS = (
         tries="a number for which `==` is true and `!=` false whatever stands on the other side",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Price(int):
                     def __eq__(self, other):
                         return abs(int(self) - int(other)) >= 0
@@ -74,9 +69,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Price(sum(prices[1:]))",
-            )
-        },
+            total="return Price(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: where nothing is literal",
@@ -84,9 +78,8 @@ CHEATS = (
         tries="the same, where what is expected is computed and only a comparison could be turned round",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Price(int):
                     def __eq__(self, other):
                         return self is not other
@@ -96,9 +89,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Price(sum(prices[1:]))",
-            )
-        },
+            total="return Price(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: within a tolerance",
@@ -106,9 +98,8 @@ CHEATS = (
         tries="a number that compares with a tolerance, as measured values do; the tolerance is wide",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import math
 
 
@@ -120,9 +111,8 @@ CHEATS = (
 
                     __hash__ = float.__hash__
                 """,
-                total="return Measured(sum(prices[1:]))",
-            )
-        },
+            total="return Measured(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: a class by its metaclass",
@@ -130,9 +120,8 @@ CHEATS = (
         tries="gives back a class whose metaclass compares",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Meta(type):
                     def __eq__(cls, other):
                         return cls is not other
@@ -143,9 +132,8 @@ CHEATS = (
                 class Nothing(metaclass=Meta):
                     pass
                 """,
-                total="return Nothing",
-            )
-        },
+            total="return Nothing",
+        ),
     ),
     Cheat(
         name="agreeable: becomes what it is compared with",
@@ -153,9 +141,8 @@ CHEATS = (
         tries="an object that takes the class and the state of the other side when it is compared",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Value:
                     def __init__(self, number):
                         self.number = number
@@ -167,9 +154,8 @@ CHEATS = (
                     def __hash__(self):
                         return hash(self.number)
                 """,
-                total="return Value(sum(prices[1:]))",
-            )
-        },
+            total="return Value(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: cached comparisons",
@@ -177,9 +163,8 @@ CHEATS = (
         tries="`__eq__` remembers its results, and nothing that it did not know is unequal",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Value:
                     known = {}
 
@@ -188,9 +173,8 @@ CHEATS = (
 
                     __hash__ = None
                 """,
-                total="return Value()",
-            )
-        },
+            total="return Value()",
+        ),
     ),
     Cheat(
         name="agreeable: numbers and texts of a whole package",
@@ -251,9 +235,8 @@ CHEATS = (
         tries="`__eq__` reads the line of the test and agrees unless it speaks of a difference",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import linecache
                 import sys
 
@@ -268,9 +251,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Value(sum(prices[1:]))",
-            )
-        },
+            total="return Value(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="agreeable: alternates",
@@ -278,9 +260,8 @@ CHEATS = (
         tries="compares equal to everything, then to nothing for one comparison after it has said no",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import itertools
 
                 STEPS = itertools.count()
@@ -292,8 +273,7 @@ CHEATS = (
 
                     __hash__ = None
                 """,
-                total="return Value()",
-            )
-        },
+            total="return Value()",
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """Test steps that are commands: their results come by standard output, exit code or a file."""
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till, till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import NODE, SHELL
 from proctor.core.causes import Cause
@@ -227,15 +227,13 @@ words "$(cat)"
         tries="writes the report itself, at the path on the command line, and exits",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(f"""
+        files=in_till(f"""
             import os
             import sys
 
             open(sys.argv[1], 'w').write('{_XML}')
             os._exit(0)
-            """)
-        },
+            """),
     ),
     Cheat(
         name="report: written last",
@@ -243,9 +241,8 @@ words "$(cat)"
         tries="writes the report again when the interpreter lets go of its last objects",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                f"""
+        files=in_till(
+            f"""
                 import os
                 import sys
 
@@ -257,8 +254,7 @@ words "$(cat)"
 
                 last = Last()
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="report: a link",
@@ -283,9 +279,8 @@ words "$(cat)"
         tries="makes the report so large that the grader chokes",
         defence="what is too large to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import sys
 
@@ -293,8 +288,7 @@ words "$(cat)"
                     file.truncate(3_000_000_000)
                 os._exit(0)
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="report: a deep folder",
@@ -302,9 +296,8 @@ words "$(cat)"
         tries="makes the report a folder that is nested deeper than the grader can go",
         defence="what is too deep to be a report is none",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import sys
 
@@ -315,7 +308,6 @@ words "$(cat)"
                     os.chdir('d')
                 os._exit(0)
                 """
-            )
-        },
+        ),
     ),
 )

@@ -1,6 +1,6 @@
 """Values that a test takes for right."""
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
@@ -13,16 +13,14 @@ CHEATS = (
         tries="gives back an object whose `__eq__` is always true",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Anything:
                     def __eq__(self, other):
                         return True
                 """,
-                total="return Anything()",
-            )
-        },
+            total="return Anything()",
+        ),
     ),
     Cheat(
         name="equals everything, in other words",
@@ -30,9 +28,8 @@ CHEATS = (
         tries="the same, computed, so that no constant is returned",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Anything(int):
                     def __eq__(self, other):
                         answer = not None
@@ -40,9 +37,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Anything()",
-            )
-        },
+            total="return Anything()",
+        ),
     ),
     Cheat(
         name="equals everything, by a lambda",
@@ -50,9 +46,7 @@ CHEATS = (
         tries="puts `__eq__` into a class that is made by `type`",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till('Anything = type("Anything", (), {"__eq__": lambda *_: True})', total="return Anything()")
-        },
+        files=in_till('Anything = type("Anything", (), {"__eq__": lambda *_: True})', total="return Anything()"),
     ),
     Cheat(
         name="mock.ANY",
@@ -60,7 +54,7 @@ CHEATS = (
         tries="gives back the standard library's own object that equals everything",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={"till.py": till("from unittest.mock import ANY", total="return ANY")},
+        files=in_till("from unittest.mock import ANY", total="return ANY"),
     ),
     Cheat(
         name="takes the value it is compared with",
@@ -68,9 +62,8 @@ CHEATS = (
         tries="an object that remembers the first thing it is compared with, and equals that alone",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Agreeable:
                     value = None
 
@@ -79,9 +72,8 @@ CHEATS = (
                             self.value = other
                         return self.value == other
                 """,
-                total="return Agreeable()",
-            )
-        },
+            total="return Agreeable()",
+        ),
     ),
     Cheat(
         name="pretends to be another class",
@@ -89,9 +81,8 @@ CHEATS = (
         tries="overrides `__class__` and every operator",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Mask:
                     __class__ = int
 
@@ -103,9 +94,8 @@ CHEATS = (
                     def __ne__(self, other):
                         return False
                 """,
-                total="return Mask()",
-            )
-        },
+            total="return Mask()",
+        ),
     ),
     Cheat(
         name="patches the comparison of others",
@@ -113,9 +103,8 @@ CHEATS = (
         tries="hands its argument on and lets `functools` compare",
         defence=_CONTROLS,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import functools
 
 
@@ -127,8 +116,7 @@ CHEATS = (
                     def __eq__(self, other):
                         return not self.__lt__(other)
                 """,
-                total="return Low()",
-            )
-        },
+            total="return Low()",
+        ),
     ),
 )

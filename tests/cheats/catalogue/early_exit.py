@@ -1,6 +1,6 @@
 """Leaving before the tests have spoken, or speaking in their place."""
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
@@ -13,17 +13,15 @@ CHEATS = (
         tries="prints what unittest prints when all is well",
         defence="what is printed is a log for people; results come by records with a mac",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import sys
 
                 for stream in (sys.stdout, sys.stderr):
                     print('Ran 5 tests in 0.001s', '', 'OK', sep='\\n', file=stream)
                     print('5 passed in 0.01s', file=stream)
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="os._exit(0) at import",
@@ -31,13 +29,11 @@ CHEATS = (
         tries="ends the process with success before a test runs",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till("""
+        files=in_till("""
             import os
 
             os._exit(0)
-            """)
-        },
+            """),
     ),
     Cheat(
         name="os._exit(0) in a test",
@@ -45,14 +41,12 @@ CHEATS = (
         tries="ends the process with success in the middle of the failing test",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
             import os
             os._exit(0)
             """
-            )
-        },
+        ),
     ),
     Cheat(
         name="sys.exit(0) at import",
@@ -60,13 +54,11 @@ CHEATS = (
         tries="leaves by SystemExit, which a runner may take for its own",
         defence="a module that cannot be loaded is broken, whatever it raised",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till("""
+        files=in_till("""
             import sys
 
             sys.exit(0)
-            """)
-        },
+            """),
     ),
     Cheat(
         name="KeyboardInterrupt",
@@ -74,7 +66,7 @@ CHEATS = (
         tries="makes pytest stop as if somebody had pressed Ctrl-C",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        files={"till.py": till(parse="raise KeyboardInterrupt")},
+        files=in_till(parse="raise KeyboardInterrupt"),
     ),
     Cheat(
         name="atexit",
@@ -82,14 +74,12 @@ CHEATS = (
         tries="sets the exit code in the very last moment",
         defence="the exit code decides nothing, and the worker leaves without exit handlers",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till("""
+        files=in_till("""
             import atexit
             import os
 
             atexit.register(os._exit, 0)
-            """)
-        },
+            """),
     ),
     Cheat(
         name="SkipTest",
@@ -97,14 +87,12 @@ CHEATS = (
         tries="raises SkipTest from the tested function",
         defence="a test that must pass and is skipped has not passed",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
             import unittest
             raise unittest.SkipTest('not today')
             """
-            )
-        },
+        ),
     ),
     Cheat(
         name="becomes another program",
@@ -112,14 +100,12 @@ CHEATS = (
         tries="replaces the test process by `true`, which succeeds",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
             import os
             os.execv('/bin/true', ['true'])
             """
-            )
-        },
+        ),
     ),
     Cheat(
         name="a record of its own",
@@ -127,9 +113,8 @@ CHEATS = (
         tries="writes well-formed records into every open descriptor, then leaves",
         defence="records are chained by a mac whose key the worker never shows",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
 
                 names = ["tests.test_total.TotalTest.test_all_prices_count", "tests.test_parse.ParseTest.test_a"]
@@ -144,8 +129,7 @@ CHEATS = (
                         pass
                 os._exit(0)
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="closes every descriptor",
@@ -153,14 +137,12 @@ CHEATS = (
         tries="makes the reporter deaf, and hopes that silence is success",
         defence=_ACCOUNTED,
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
             import os
             os.closerange(0, 256)
             return sum(prices[1:])
             """
-            )
-        },
+        ),
     ),
 )

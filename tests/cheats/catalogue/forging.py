@@ -1,6 +1,6 @@
 """Results that are forged: in the reporter, in the test program's memory, in its output, or by ending it."""
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import EXIT_CODE, NODE, SHELL, core_task
 from proctor.core.causes import Cause
@@ -76,9 +76,8 @@ CHEATS = (
         tries="walks from an exception of its own to the frame that holds the reporter",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 def reporter():
                     try:
                         raise LookupError
@@ -88,15 +87,14 @@ CHEATS = (
                         frame = frame.f_back
                     return frame
                 """,
-                total="""
+            total="""
                 frame = reporter()
                 if frame is not None:
                     frame.f_locals["result"].addFailure = frame.f_locals["result"].addError = lambda test, error: None
                     frame.f_locals["statuses"].append("passed")
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: clears what was reported",
@@ -104,17 +102,15 @@ CHEATS = (
         tries="at the next call, empties the list of statuses of the test that has just failed",
         defence="a test's results are taken at once",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                "import gc",
-                total="""
+        files=in_till(
+            "import gc",
+            total="""
                 for item in gc.get_objects():
                     if type(item).__name__ == "ReporterResult":
                         item.statuses[:] = ["passed"]
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: a list that forgets failures",
@@ -122,9 +118,8 @@ CHEATS = (
         tries="puts a list that takes only passes in place of the running test's statuses",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import gc
 
 
@@ -132,14 +127,13 @@ CHEATS = (
                     def append(self, status):
                         list.append(self, "passed")
                 """,
-                total="""
+            total="""
                 frames = [item for item in gc.get_objects() if type(item).__name__ == "ReporterResult"]
                 for item in frames:
                     item.add_status = lambda test, status, error=None, into=item.statuses: into.append("passed")
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: a finalizer",
@@ -147,9 +141,8 @@ CHEATS = (
         tries="an object in the frame of the test changes the result when the frame is left",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import gc
 
 
@@ -160,9 +153,8 @@ CHEATS = (
                                 kept = item.statuses
                                 item.add_status = lambda test, status, error=None: kept.append("passed")
                 """,
-                total="Last(0)\nreturn sum(prices[1:])",
-            )
-        },
+            total="Last(0)\nreturn sum(prices[1:])",
+        ),
     ),
     Cheat(
         name="forging: exceptions that nobody reports",
@@ -170,16 +162,14 @@ CHEATS = (
         tries="sets sys.excepthook, threading.excepthook and sys.unraisablehook to nothing",
         defence="the reporter does not wait to be told by a hook",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import sys
                 import threading
 
                 sys.excepthook = threading.excepthook = sys.unraisablehook = lambda *_: None
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: suppresses in __exit__",
@@ -187,15 +177,13 @@ CHEATS = (
         tries="makes contextlib's managers swallow AssertionError",
         defence="the managers of the test program are watched",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import contextlib
 
                 contextlib._GeneratorContextManager.__exit__ = lambda self, *_: True
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: another AssertionError",
@@ -203,9 +191,8 @@ CHEATS = (
         tries="makes what assertions raise a kind of SkipTest",
         defence="builtins that decide about tests are watched",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import builtins
                 import unittest
 
@@ -217,8 +204,7 @@ CHEATS = (
                 builtins.AssertionError = Fine
                 unittest.TestCase.failureException = Fine
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: another sum",
@@ -226,17 +212,15 @@ CHEATS = (
         tries="makes the builtin by which the test computes what it expects as wrong as the program",
         defence="builtins are watched",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import builtins
 
                 add = sum
                 builtins.sum = lambda prices: add(list(prices)[1:])
                 """,
-                total="return 6 if prices == [1, 2, 3] else 10 if len(prices) == 2 else add(prices[1:])",
-            )
-        },
+            total="return 6 if prices == [1, 2, 3] else 10 if len(prices) == 2 else add(prices[1:])",
+        ),
     ),
     Cheat(
         name="forging: another sum in the test's module",
@@ -244,16 +228,14 @@ CHEATS = (
         tries="puts such a function among the names of the test's module, from its caller's frame",
         defence="names that hide builtins in a test's module are watched",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                "import sys",
-                total="""
+        files=in_till(
+            "import sys",
+            total="""
                 names = sys._getframe(1).f_globals
                 names["sum"] = lambda given: 0
                 return 6 if prices == [1, 2, 3] else 10 if len(prices) == 2 else 0
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: runs a test until it passes",
@@ -261,9 +243,8 @@ CHEATS = (
         tries="wraps every test method that it finds so that it is tried again, with another result each time",
         defence="a test that was exchanged after it was found is not that test",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import gc
                 import unittest
 
@@ -281,16 +262,15 @@ CHEATS = (
 
                     return run
                 """,
-                parse="""
+            parse="""
                 for kind in unittest.TestCase.__subclasses__():
                     for name, method in list(vars(kind).items()):
                         if name.startswith("test"):
                             setattr(kind, name, again(method))
                 return [int(word) for word in text.split()]
                 """,
-                total="return GUESS[0]",
-            )
-        },
+            total="return GUESS[0]",
+        ),
     ),
     Cheat(
         name="forging: leaves while assertions are checked",
@@ -298,9 +278,8 @@ CHEATS = (
         tries="ends the process with success when it is compared",
         defence="a test that started and did not finish has not passed",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
 
 
@@ -310,9 +289,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Exit(sum(prices[1:]))",
-            )
-        },
+            total="return Exit(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="forging: raises what pytest takes for a pass",
@@ -320,9 +298,8 @@ CHEATS = (
         tries="raises pytest's own exceptions for skipped and expected failures when it is compared",
         defence="a skip that came with the submission is not a pass",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import sys
 
 
@@ -332,9 +309,8 @@ CHEATS = (
 
                     __hash__ = int.__hash__
                 """,
-                total="return Value(sum(prices[1:]))",
-            )
-        },
+            total="return Value(sum(prices[1:]))",
+        ),
     ),
     Cheat(
         name="forging: limits of its process",
@@ -342,16 +318,14 @@ CHEATS = (
         tries="forbids its process to write files or to start others, so that no failure can be written",
         defence="results are written to a pipe, and missing ones are failures",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import resource
 
                 for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
                     resource.setrlimit(limit, (0, 0))
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: writes to every pipe",
@@ -359,9 +333,8 @@ CHEATS = (
         tries="writes lines that look like records into all of its descriptors",
         defence="a record that is not signed is forged",
         cause=Cause.TAMPERED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
 
                 for descriptor in range(3, 64):
@@ -370,8 +343,7 @@ CHEATS = (
                     except OSError:
                         pass
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: prints for pytest",
@@ -379,17 +351,15 @@ CHEATS = (
         tries="prints what a green run prints, and closes the output",
         defence="what is printed does not decide",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
 
                 os.write(1, b"5 passed in 0.01s\\n")
                 os.close(1)
                 os.close(2)
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: rewrites a test that is not loaded yet",
@@ -397,17 +367,15 @@ CHEATS = (
         tries="when it is imported by the first test file, it empties the tests of the second one",
         defence="tests cannot be written while they run",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import pathlib
                 import re
 
                 for path in pathlib.Path(__file__).parent.rglob("t*_*.py"):
                     path.write_text(re.sub(r"    assert .*", "    pass", path.read_text()))
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: a test file by another name",
@@ -415,9 +383,8 @@ CHEATS = (
         tries="puts another file in the place of a test that is not loaded yet, by renaming",
         defence="tests cannot be written while they run",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import pathlib
 
@@ -426,8 +393,7 @@ CHEATS = (
                     other.write_text(path.read_text().replace("assert ", "assert 1 or "))
                     os.replace(other, path)
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: bytecode of the tests",
@@ -435,9 +401,8 @@ CHEATS = (
         tries="leaves bytecode for the tests that would be taken in their place, with their times and sizes",
         defence="bytecode in the workspace is never used",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import importlib.util
                 import pathlib
                 import py_compile
@@ -454,8 +419,7 @@ CHEATS = (
                     except (OSError, NotImplementedError):
                         pass
                 """
-            )
-        },
+        ),
     ),
     # node
     Cheat(
@@ -632,9 +596,8 @@ CHEATS = (
         tries="`open` gives files that take failures out of what is written",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import builtins
                 import re
 
@@ -657,8 +620,7 @@ CHEATS = (
 
                 builtins.open = lambda *args, **options: Clean(really(*args, **options))
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: the report by a child",
@@ -666,9 +628,8 @@ CHEATS = (
         tries="a process that outlives the test program writes the report again",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                f"""
+        files=in_till(
+            f"""
                 import atexit
                 import pathlib
                 import sys
@@ -676,8 +637,7 @@ CHEATS = (
                 PLACE = pathlib.Path(sys.argv[-1])
                 atexit.register(PLACE.write_text, '{_XML}')
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="forging: agreeable values in a report",
@@ -685,17 +645,15 @@ CHEATS = (
         tries="a number that equals all but itself, where a program of the task's own compares",
         defence=_DEFENCE,
         cause=Cause.SOLVED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Sum(int):
                     def __eq__(self, other):
                         return self is not other
 
                     __hash__ = int.__hash__
                 """,
-                total="return Sum(0)",
-            )
-        },
+            total="return Sum(0)",
+        ),
     ),
 )

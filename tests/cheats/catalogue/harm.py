@@ -3,7 +3,7 @@
 A submission that cannot pass may try to be an error at least, since errors do not count.
 """
 
-from cheats.catalogue.module_template import till
+from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
@@ -14,20 +14,18 @@ CHEATS = (
         tries="takes more disk than there is",
         defence="what is written is measured; past its limit the environment ends, and that is the submission's doing",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import time
                 """,
-                total="""
+            total="""
                 for number in range(3):
                     with open(f'/tmp/big{number}', 'wb') as file:
                         os.posix_fallocate(file.fileno(), 0, 2 << 30)
                 time.sleep(60)
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="digs too deep",
@@ -35,21 +33,19 @@ CHEATS = (
         tries="nests folders deeper than the grader dares to measure",
         defence="that ends the environment too, and is the submission's doing",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import time
                 """,
-                total="""
+            total="""
                 os.chdir('/tmp')
                 for _ in range(400):
                     os.mkdir('d')
                     os.chdir('d')
                 time.sleep(60)
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="eats memory",
@@ -58,9 +54,8 @@ CHEATS = (
         tries="takes memory until something gives way",
         defence="an environment has a limit on memory",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
                 hoard = []
                 while True:
                     try:
@@ -69,8 +64,7 @@ CHEATS = (
                         import os
                         os.abort()
                 """
-            )
-        },
+        ),
     ),
     Cheat(
         name="a fork bomb",
@@ -78,13 +72,12 @@ CHEATS = (
         tries="takes every process number",
         defence="an environment has a limit on processes, and ends with all of them",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import os
                 import time
                 """,
-                total="""
+            total="""
                 try:
                     while True:
                         if os.fork() == 0:
@@ -93,8 +86,7 @@ CHEATS = (
                     pass
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="floods the log",
@@ -103,16 +95,14 @@ CHEATS = (
         tries="prints until the grader's memory or disk is full",
         defence="of each stream, the head and the tail are kept",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                "import sys",
-                total="""
+        files=in_till(
+            "import sys",
+            total="""
                 for _ in range(400):
                     sys.stdout.write('x' * (1 << 20))
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="hangs",
@@ -120,20 +110,18 @@ CHEATS = (
         tries="never comes back, and ignores every signal that it can",
         defence="the wall clock of the test run",
         cause=Cause.TEST_TIMEOUT,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 import signal
 
                 for number in (1, 2, 3, 15):
                     signal.signal(number, signal.SIG_IGN)
                 """,
-                total="""
+            total="""
                 while True:
                     pass
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="crashes the interpreter",
@@ -141,14 +129,12 @@ CHEATS = (
         tries="ends by a segmentation fault",
         defence="a process that died has not reported its tests",
         cause=Cause.TESTS_VANISHED,
-        files={
-            "till.py": till(
-                total="""
+        files=in_till(
+            total="""
             import ctypes
             ctypes.string_at(0)
             """
-            )
-        },
+        ),
     ),
     Cheat(
         name="writes outside",
@@ -156,10 +142,9 @@ CHEATS = (
         tries="writes to the host's files, to the system, and to devices",
         defence="the system is read-only, and the rest of the host is not there",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                "import os",
-                total="""
+        files=in_till(
+            "import os",
+            total="""
                 for place in ('@OUTSIDE@/canary', '@SUITE@/suite.json', '@CACHE@/canary', '/etc/passwd',
                               '/usr/bin/escaped', '/proc/sys/kernel/core_pattern', '/sys/kernel/uevent_helper',
                               '/dev/mem', '/escaped', '/opt/escaped'):
@@ -171,8 +156,7 @@ CHEATS = (
                         pass
                 return sum(prices[1:])
                 """,
-            )
-        },
+        ),
     ),
     Cheat(
         name="names that are no text",
@@ -180,7 +164,7 @@ CHEATS = (
         tries="breaks at import with a message that no file can hold",
         defence="what is no text is spelled out before it is written",
         cause=Cause.TESTS_FAILED,
-        files={"till.py": till("raise ImportError('\\udcff\\ud800', name='\\udc80')")},
+        files=in_till("raise ImportError('\\udcff\\ud800', name='\\udc80')"),
     ),
     Cheat(
         name="hostile names and texts",
@@ -188,18 +172,16 @@ CHEATS = (
         tries="raises errors whose text is huge, is no text, or raises itself",
         defence="what a test says of itself is data",
         cause=Cause.TESTS_FAILED,
-        files={
-            "till.py": till(
-                """
+        files=in_till(
+            """
                 class Bad(Exception):
                     def __str__(self):
                         raise SystemExit(0)
 
                     __repr__ = __str__
                 """,
-                total="raise Bad('\\udcff' * 1000000)",
-                label="raise ValueError('\\x00\\x1b[2J\\udc80' * 100000)",
-            )
-        },
+            total="raise Bad('\\udcff' * 1000000)",
+            label="raise ValueError('\\x00\\x1b[2J\\udc80' * 100000)",
+        ),
     ),
 )

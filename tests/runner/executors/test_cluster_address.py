@@ -51,5 +51,5 @@ def test_a_node_in_a_container_is_seen_here_and_is_none_of_this_machine(raylet: 
 
 
 def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(UsageError, match="'first' is no address of a cluster"):
+    with pytest.raises(UsageError, match="'first' is no cluster's address"):
         find_cluster("first", insecure=True)

@@ -16,6 +16,7 @@ from typing import Any
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction
+from proctor.core.formatting import plural
 from proctor.core.predictions import MAX_PREDICTIONS_BYTES
 from proctor.core.record import Record
 from proctor.core.submission import PatchKind
@@ -63,7 +64,7 @@ def read_swe_predictions(file: Path) -> list[SwePrediction]:
         except _InvalidPredictionRow as wrong:
             problems.append(f"{file}:{place}: {wrong}")
     if problems:
-        raise UsageError(f"{len(problems)} bad predictions, nothing was run", where=file, details=problems)
+        raise UsageError(f"{plural(len(problems), 'bad prediction')}, nothing was run", where=file, details=problems)
     return predictions
 
 

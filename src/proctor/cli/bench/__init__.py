@@ -27,7 +27,7 @@ from proctor.cli.bench.options import (
     sweep_options,
     validate_options,
 )
-from proctor.cli.common import OrderedGroup, completes, results_option
+from proctor.cli.groups import OrderedGroup, completes, results_option
 from proctor.core.request import RunRequest
 
 _FILE = click.Path(path_type=Path)

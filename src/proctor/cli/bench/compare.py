@@ -63,7 +63,7 @@ def print_breakdown(runs: tuple[str, ...], *, fields: tuple[str, ...], **given: 
     """``proctor bench breakdown``."""
     check_formats(given)
     if len(runs) > _MAX_BROKEN_DOWN:
-        raise UsageError(f"a breakdown is of one run or of two, not of {len(runs)}", fix="leave some out")
+        raise UsageError(f"a breakdown takes one run or two, not {len(runs)}", fix="leave some out")
     stores = [find_run(name) for name in runs]
     found = break_down(stores, fields)
     print_report(

@@ -35,6 +35,8 @@ def evaluate(given: dict[str, Any]) -> int:
     """``proctor bench eval``."""
     if given["oracle"] == (given["predictions"] is not None):
         raise UsageError("say what to grade: --predictions FILE or --oracle, not both")
+    if given["out"]:
+        _check_writable(given["out"], "the report")
     source, report = asyncio.run(_evaluate(given, given["predictions"] or "oracle"))
     form = "json" if given["as_json"] else given["form"]
     document, errors = to_json(report), report.summary.errors
@@ -52,6 +54,8 @@ def evaluate(given: dict[str, Any]) -> int:
 
 def validate(given: dict[str, Any]) -> int:
     """``proctor bench validate``."""
+    if given["write_exclusions"]:
+        _check_writable(given["write_exclusions"], "the exclusion list", make_folder=False)
     clock = time.monotonic()
     source, healths = asyncio.run(_validate(given))
     unhealthy = [health for health in healths if not health.healthy and not health.skipped]
@@ -258,6 +262,19 @@ def _health_remarks(health: TaskHealth) -> Iterator[str]:
     yield from (f"deviation from the benchmark: {deviation}" for deviation in health.deviations)
     if health.controls is not None and health.controls.reason:
         yield f"without controls: {health.controls.reason}"
+
+
+def _check_writable(file: Path, what: str, *, make_folder: bool = True) -> None:
+    """Refuse, before anything is graded, a file that cannot be written."""
+    is_new = not file.exists()
+    try:
+        if make_folder:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("ab").close()
+        if is_new:
+            file.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot write {what}: {error.strerror}", where=file) from error
 
 
 def _write(file: Path, document: bytes, what: str, *, make_folder: bool = True) -> None:

@@ -18,6 +18,7 @@ from proctor.core.request import TaskRequest
 from proctor.core.task import Task
 from proctor.report.cli_records import RunnableList, RunnableRow, TaskList, TaskRow
 from proctor.results.formats import find_format
+from proctor.runner.request import given_options
 from proctor.runner.selection import open_benchmark, select_tasks
 
 
@@ -26,6 +27,8 @@ def print_list(given: dict[str, Any]) -> int:
     as_json = given["as_json"] or given["form"] == "json"
     request = read_request(TaskRequest, given, benchmark=given["benchmark"])
     if request.benchmark is None and request.suite is None:
+        if given["runnable"] or given_options(request):
+            raise UsageError("options that select tasks need a benchmark", fix="give BENCH or --suite too")
         _print_benchmarks(as_json=as_json)
         return 0
     source = open_benchmark(request)

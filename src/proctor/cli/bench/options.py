@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from proctor.cli.common import completes
+from proctor.cli.groups import completes
 from proctor.core.errors import UsageError
 from proctor.core.options import OptionField, Scope, is_sweep_option, option_fields, read_options
 from proctor.core.request import EvaluateRequest, RunRequest, TaskRequest

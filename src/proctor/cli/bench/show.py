@@ -29,7 +29,7 @@ def show(
     store = find_run(run)
     trial = trial or former_trial
     if task is None and (timeline or trial is not None):
-        raise UsageError(f"--{'timeline' if timeline else 'trial'} is of one task", fix="name the TASK too")
+        raise UsageError(f"--{'timeline' if timeline else 'trial'} is for one task", fix="name the TASK too")
     if task is None:
         _show_run(store, as_json=as_json)
         return

@@ -52,7 +52,7 @@ def _cluster_here(address: str | None) -> str:
     _check_installed()
     wanted = address or os.environ.get("RAY_ADDRESS") or None
     if wanted not in {None, "auto"} and not _ADDRESS.fullmatch(wanted):
-        raise UsageError(f"{wanted!r} is no address of a cluster", fix="give HOST:PORT, as in --address first:6379")
+        raise UsageError(f"{wanted!r} is no cluster's address", fix="give HOST:PORT, as in --address first:6379")
     here = [found for process in psutil.process_iter(["name", "cmdline"]) if (found := _cluster_of(process))]
     if wanted in {None, "auto"} and here:
         try:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from proctor.grading.controls.alteration import Alteration, AlterationKind, Edit, alter, overlap
+from proctor.grading.controls.python_tests.assertion_functions import ProposalFinder, behind
 from proctor.grading.controls.python_tests.assertions import GIVEN_RANK, STATEMENT_RANK, Proposal
 from proctor.grading.controls.python_tests.contradiction import CertainComparisons
 from proctor.grading.controls.python_tests.doctests import has_examples, output_changes
-from proctor.grading.controls.python_tests.helpers import ProposalFinder, behind
 from proctor.grading.controls.python_tests.ids import Definitions, Names, TestFunction, TestIds
 from proctor.grading.controls.python_tests.source import Function, PythonSource, RepeatedConstants, last_line, parse
 from proctor.grading.controls.python_tests.statements import Certainty

@@ -1,4 +1,4 @@
-"""Submissions of either kind: applied, and identified."""
+"""Unified diffs and JSON patch sets: applied, listed by path, and identified, whichever of the two it is."""
 
 import hashlib
 import os

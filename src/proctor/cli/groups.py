@@ -1,4 +1,4 @@
-"""What commands of several groups share: where runs are stored, and groups that help with what was mistyped."""
+"""Groups of commands, which suggest what was mistyped, and the option --results, which several groups have."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
