@@ -35,7 +35,13 @@ def started(words: list[str | Path], folder: Path, log: Path, *codes: int) -> No
     }
     with log.open("wb") as out:
         done = subprocess.run(
-            list(map(str, words)), cwd=folder, env=variables, stdout=out, stderr=out, stdin=subprocess.DEVNULL, check=False
+            list(map(str, words)),
+            cwd=folder,
+            env=variables,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     if done.returncode not in {0, *codes}:
         raise SystemExit(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{log.read_text()[-3000:]}")
@@ -106,13 +112,8 @@ def main() -> int:
         if not asked.only:
             sets += [REPOSITORY / "tests" / "samples" / "harbor_tasks", *exported(folder / "suites")]
         for tasks in sets:
-            theirs, ours = (
-                {agent: of(agent) for agent in AGENTS}
-                for of in (
-                    lambda agent: harbor_rewards(harbor, tasks, agent, folder),
-                    lambda agent: proctor_rewards(tasks, agent, folder),
-                )
-            )
+            theirs = {agent: harbor_rewards(harbor, tasks, agent, folder) for agent in AGENTS}
+            ours = {agent: proctor_rewards(tasks, agent, folder) for agent in AGENTS}
             for task in sorted({*ours["oracle"], *theirs["oracle"]}):
                 cells = [by[agent].get(task, "not run") for agent in AGENTS for by in (theirs, ours)]
                 is_same = all(

@@ -202,7 +202,9 @@ class _TaskReader:
         definitions = [
             (self._values.table(own, "environment") if own.get("environment") is not None else None, folder / "tests"),
             (
-                self._values.table(self._verifier, "environment") if self._verifier.get("environment") is not None else None,
+                self._values.table(self._verifier, "environment")
+                if self._verifier.get("environment") is not None
+                else None,
                 self._folder / "tests",
             ),
         ]
