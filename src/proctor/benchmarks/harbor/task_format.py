@@ -130,7 +130,7 @@ class _TaskReader:
             "folder": str(self._folder),
             "instruction": self._instruction(self._folder),
             "verifier": self._step_verifier({}, self._folder, environment),
-            "artifacts": self._artifacts(()),
+            "artifacts": self._artifacts([]),
             "solution": str(solution) if (solution / SOLUTION_SCRIPT).is_file() else None,
             **self._agent_phase({}),
         }
