@@ -2,9 +2,9 @@
 
     .venv/bin/python perf/harbor.py [TASKS] [PIECES]
 
-Both run the tasks in pieces, in turns, so that what else the machine does meets both. Wall clock, CPU time of the tool's
-own processes, and CPU time of the whole machine (the engine and the containers too), for each task. Needs Docker with
-its compose plugin, the set-up image of the tests, and Harbor as a program: on PATH, or named by HARBOR_BIN.
+Both run the tasks in pieces, in turns, so that what else the machine does meets both. Wall clock, CPU time of the
+program's own processes, and CPU time of the machine (the engine and the containers too), for each task. Needs Docker
+with its compose plugin, the set-up image of the tests, and Harbor as a program: on PATH, or named by HARBOR_BIN.
 """
 
 import json

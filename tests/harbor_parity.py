@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ AGENTS = ("oracle", "nop")
 _CONCURRENCY = "2"
 
 
-def started(words: list[str | Path], folder: Path, log: Path, *codes: int) -> None:
+def started(words: Sequence[str | Path], folder: Path, log: Path, *codes: int) -> None:
     """Run a command to its end; what it prints is in `log`."""
     variables = os.environ | {
         "PROCTOR_CACHE": str(folder / "cache"),
@@ -35,7 +35,13 @@ def started(words: list[str | Path], folder: Path, log: Path, *codes: int) -> No
     }
     with log.open("wb") as out:
         done = subprocess.run(
-            list(map(str, words)), cwd=folder, env=variables, stdout=out, stderr=out, stdin=subprocess.DEVNULL, check=False
+            list(map(str, words)),
+            cwd=folder,
+            env=variables,
+            stdout=out,
+            stderr=out,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     if done.returncode not in {0, *codes}:
         raise SystemExit(f"{' '.join(map(str, words))} ended with {done.returncode}:\n{log.read_text()[-3000:]}")
@@ -46,11 +52,22 @@ def exported(folder: Path) -> Iterator[Path]:
     folder.mkdir()
     proctor = Path(sys.executable).parent / "proctor"
     repository = calculator(folder / "repository").folder
-    mine = [proctor, "suite", "mine", repository, "--out", folder / "mined", "--runner", "local"]
+    mine: list[str | Path] = [proctor, "suite", "mine", repository, "--out", folder / "mined", "--runner", "local"]
     started(mine, folder, folder / "mine.log")
     for suite in ("core-mini", folder / "mined"):
         target = folder / f"exported-{Path(suite).name}"
-        words = [proctor, "bench", "export", suite, "--format", "harbor-tasks", "--out", target, "--image", SETUP_IMAGE]
+        words: list[str | Path] = [
+            proctor,
+            "bench",
+            "export",
+            suite,
+            "--format",
+            "harbor-tasks",
+            "--out",
+            target,
+            "--image",
+            SETUP_IMAGE,
+        ]
         started(words, folder, folder / "export.log")
         yield target
 
@@ -58,7 +75,18 @@ def exported(folder: Path) -> Iterator[Path]:
 def harbor_rewards(harbor: str, tasks: Path, agent: str, folder: Path) -> dict[str, str]:
     """What Harbor gives each task."""
     name = f"{tasks.name}-{agent}"
-    words = [harbor, "run", "-p", tasks, "-a", agent, "--jobs-dir", folder / "jobs", "--job-name", name]
+    words: list[str | Path] = [
+        harbor,
+        "run",
+        "-p",
+        tasks,
+        "-a",
+        agent,
+        "--jobs-dir",
+        folder / "jobs",
+        "--job-name",
+        name,
+    ]
     started([*words, "-n", _CONCURRENCY, "-q", "-y"], folder, folder / f"harbor-{name}.log")
     seen = {}
     for file in sorted((folder / "jobs" / name).glob("*/result.json")):
@@ -73,7 +101,15 @@ def proctor_rewards(tasks: Path, agent: str, folder: Path) -> dict[str, str]:
     """What Proctor gives each task, with its status."""
     where = folder / f"proctor-{tasks.name}-{agent}"
     where.mkdir()
-    words = [Path(sys.executable).parent / "proctor", "bench", "run", "--suite", tasks, "--agent", agent]
+    words: list[str | Path] = [
+        Path(sys.executable).parent / "proctor",
+        "bench",
+        "run",
+        "--suite",
+        tasks,
+        "--agent",
+        agent,
+    ]
     words += ["--runner", "docker", "--concurrency", _CONCURRENCY, "--quiet"]
     started(words, where, where / "log", 12)
     seen = {}
@@ -106,13 +142,8 @@ def main() -> int:
         if not asked.only:
             sets += [REPOSITORY / "tests" / "samples" / "harbor_tasks", *exported(folder / "suites")]
         for tasks in sets:
-            theirs, ours = (
-                {agent: of(agent) for agent in AGENTS}
-                for of in (
-                    lambda agent: harbor_rewards(harbor, tasks, agent, folder),
-                    lambda agent: proctor_rewards(tasks, agent, folder),
-                )
-            )
+            theirs = {agent: harbor_rewards(harbor, tasks, agent, folder) for agent in AGENTS}
+            ours = {agent: proctor_rewards(tasks, agent, folder) for agent in AGENTS}
             for task in sorted({*ours["oracle"], *theirs["oracle"]}):
                 cells = [by[agent].get(task, "not run") for agent in AGENTS for by in (theirs, ours)]
                 is_same = all(

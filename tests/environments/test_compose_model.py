@@ -53,6 +53,15 @@ def test_what_leads_out_of_the_containers_is_refused(service: dict[str, Any], na
     assert "db" in problem
 
 
+@pytest.mark.parametrize("value", [3, "x", [], ["x"], [3], {}, {"x": 1}, {"x": [1]}, True, [{}], [[]]])
+def test_whatever_a_key_is_the_file_is_read_or_refused(value: Any, tmp_path: Path) -> None:
+    parts = ("volumes", "networks", "env_file", "build", "network_mode", "environment", "depends_on", "image")
+    models: list[Any] = [{"services": {"db": {**SERVICE, part: value}}} for part in parts]
+    models += [{"services": {"db": SERVICE}, part: value} for part in ("networks", "volumes", "x-more", "configs")]
+    models += [{"services": value}, {"services": {"db": value}}]
+    assert [isinstance(compose_problems(model, tmp_path), list) for model in models] == [True] * len(models)
+
+
 def test_ordinary_services_are_not_refused(tmp_path: Path) -> None:
     model = {
         "services": {

@@ -10,7 +10,7 @@ from toy_benchmark import Toy
 from proctor.core.benchmark import GradeOptions
 from proctor.core.environment import Environment
 from proctor.core.result import ModelUsage, Tokens
-from proctor.core.task import Task, TaskStep
+from proctor.core.task import McpServer, Task, TaskStep
 from proctor.runner.step_parts import usage_between
 from sessions import Toys, script
 
@@ -60,6 +60,23 @@ async def test_steps_are_worked_on_in_order_until_one_is_the_last(last: str, beg
     assert [step.name for step in result.steps] == names
     assert all(step.seconds > 0 and step.cause is None and step.cost_usd == 0 for step in result.steps)
     assert result.agent_seconds == pytest.approx(sum(step.seconds for step in result.steps), abs=0.01)
+
+
+async def test_what_a_task_brings_and_its_agent_does_not_use_is_named_in_the_result(tmp_path: Path) -> None:
+    class Equipped(Toy):
+        def tasks(self) -> Sequence[Task]:
+            parts = {"mcp_servers": (McpServer(name="clock", url="http://localhost"),), "skills_dir": "/skills"}
+            return [
+                msgspec.structs.replace(task, public=msgspec.structs.replace(task.public, **parts))
+                for task in super().tasks()
+            ]
+
+    toys = Toys(tmp_path, Equipped(1))
+    await toys.run(agent="command", command=script(tmp_path, "open('answer.txt', 'w').write('right')"))
+    (result,) = toys.store.results()
+    assert result.verdict is not None
+    named = {finding.path for finding in result.verdict.findings if finding.code == "not_used_by_agent"}
+    assert named == {"MCP servers", "skills"}
 
 
 def usage(model: str, requests: int, output: int, cost: float | None) -> ModelUsage:

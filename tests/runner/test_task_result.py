@@ -2,10 +2,10 @@ import pytest
 
 from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import TaskEvaluation
-from proctor.core.result import AgentMetrics, ModelUsage, Tokens
+from proctor.core.result import AgentMetrics, ModelUsage, Tokens, sum_usage
 from proctor.core.verdict import Verdict
 from proctor.results.attempt_record import AttemptRecord
-from proctor.runner.task_result import status_and_cause, sum_usage
+from proctor.runner.task_result import status_and_cause
 
 
 def answer(cause: Cause | None) -> AttemptRecord:

@@ -74,6 +74,25 @@ def estimated_cost(usage: Iterable[ModelUsage]) -> float:
     return round(sum(model.estimated_usd for model in usage), 12)
 
 
+def sum_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
+    """The usage of several attempts or steps, by model."""
+    found: dict[str, ModelUsage] = {}
+    for usage in usages:
+        known = found.get(usage.model)
+        if known is None:
+            found[usage.model] = usage
+            continue
+        found[usage.model] = ModelUsage(
+            model=usage.model,
+            requests=known.requests + usage.requests,
+            tokens=known.tokens + usage.tokens,
+            cost_usd=sum_costs((known.cost_usd, usage.cost_usd)),
+            estimated_requests=known.estimated_requests + usage.estimated_requests,
+            estimated_usd=round(known.estimated_usd + usage.estimated_usd, 12),
+        )
+    return tuple(found[model] for model in sorted(found))
+
+
 class Member(Record):
     """One agent of those that worked on a task, by the gateway's meter and the clock of its own program.
 

@@ -48,7 +48,11 @@ def compose_problems(model: Mapping[str, Any], folder: Path) -> list[str]:
     found = [f"{key} of compose" for key in model if _is_named(key, model) and key not in _TOP_LEVEL]
     found += [problem for name, service in services.items() for problem in _service_problems(name, service, folder)]
     for kind in ("networks", "volumes"):
-        for name, entry in (model.get(kind) or {}).items():
+        entries = model.get(kind) or {}
+        if not isinstance(entries, dict):
+            found.append(f"{kind} that are a table")
+            continue
+        for name, entry in entries.items():
             if isinstance(entry, dict) and (entry.get("external") or (entry.get("driver_opts") and kind == "volumes")):
                 found.append(f"{kind[:-1]} {name} of its engine (external or with driver_opts)")
     return found
@@ -70,7 +74,11 @@ def _service_problems(name: str, service: Any, folder: Path) -> Iterator[str]:
         value = str(service.get(key) or "")
         if value.startswith(_OUTSIDE) or (key == "network_mode" and value and value != "none"):
             yield f"{key} {value} for the service {name}"
-    for volume in service.get("volumes") or ():
+    volumes = service.get("volumes") or []
+    if not isinstance(volumes, list):
+        yield f"volumes of the service {name} that are a list"
+        return
+    for volume in volumes:
         source = _bind_source(volume)
         if source is not None and not _is_inside(folder, source):
             yield f"the folder {source} of this machine for the service {name}"

@@ -1,6 +1,5 @@
 """From attempts to a result, which keeps every attempt with its cause, its cost and its logs."""
 
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -10,7 +9,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.record import read_record
-from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, sum_usage
 from proctor.core.run import Trial
 from proctor.core.submission import PatchKind
 from proctor.core.task import Task
@@ -138,26 +137,6 @@ def _grade_seconds(record: AttemptRecord, graded: GradingRecord | None) -> float
     if graded is None:
         return 0.0
     return round(graded.seconds + (record.collect_seconds if record.patch_kind is PatchKind.STATE else 0.0), 3)
-
-
-def sum_usage(usages: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
-    """Usage of several attempts, by model."""
-    found: dict[str, ModelUsage] = {}
-    for usage in usages:
-        known = found.get(usage.model)
-        if known is None:
-            found[usage.model] = usage
-            continue
-        cost = None if known.cost_usd is None or usage.cost_usd is None else known.cost_usd + usage.cost_usd
-        found[usage.model] = ModelUsage(
-            model=usage.model,
-            requests=known.requests + usage.requests,
-            tokens=known.tokens + usage.tokens,
-            cost_usd=None if cost is None else round(cost, 12),
-            estimated_requests=known.estimated_requests + usage.estimated_requests,
-            estimated_usd=round(known.estimated_usd + usage.estimated_usd, 12),
-        )
-    return tuple(found[model] for model in sorted(found))
 
 
 def _logs_path(store: RunStore, trial: Trial, number: int) -> str:

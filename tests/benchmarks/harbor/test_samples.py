@@ -19,7 +19,7 @@ from setup_world import need_machines
 from slow_tests import sampled
 
 NAMES = [
-    *("separate", "shared", "named-metrics", "report", "separate-image", "settings"),
+    *("collect", "separate", "shared", "named-metrics", "report", "separate-image", "settings"),
     *("steps-final", "steps", "tools", "no-network", "allowlist"),
     *("compose", "compose-separate"),
 ]

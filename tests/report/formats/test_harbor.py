@@ -177,3 +177,36 @@ def test_several_trials_give_pass_at_k(tmp_path: Path) -> None:
     stats = json.loads((tmp_path / "job/result.json").read_text())["stats"]["evals"]
     (numbers,) = stats.values()
     assert numbers["pass_at_k"] == {"2": pytest.approx((1 + 0.5 + 0) / 3), "4": pytest.approx(2 / 3)}
+
+
+def test_the_usage_and_the_times_of_steps_are_read_where_harbor_has_them(tmp_path: Path) -> None:
+    def step(name: str, reward: float, **changes: object) -> dict[str, object]:
+        timing = {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:02Z"}
+        return {
+            "step_name": name,
+            "agent_result": {"n_input_tokens": 10, "n_cache_tokens": 4, "n_output_tokens": 3, "cost_usd": 0.5},
+            "verifier_result": {"rewards": {"reward": reward}},
+            "agent_execution": timing,
+            "verifier": timing,
+            **changes,
+        }
+
+    both = {"verifier_result": {"rewards": {"reward": 0.5}}}
+    trial(tmp_path / "job", "steps", step_results=[step("one", 1.0), step("two", 0.0)], **both)
+    late = step("one", 0.0, exception_info=raised("AgentTimeoutError"))
+    trial(tmp_path / "job", "late", step_results=[late])
+    run = imported(tmp_path / "job", tmp_path / "results")
+    result = run.result("steps")
+    assert [(one.name, one.seconds, one.verify_seconds) for one in result.steps] == [("one", 2, 2), ("two", 2, 2)]
+    assert (result.agent_seconds, result.grade_seconds) == (4, 4)
+    assert [(used.tokens.input, used.tokens.output, used.cost_usd) for used in result.usage] == [(12, 6, 1.0)]
+    assert result.verdict is not None
+    assert (result.verdict.score, result.verdict.scores) == (0.5, {"one/reward": 1.0, "two/reward": 0.0})
+    assert run.result("late").cause is Cause.AGENT_TIMEOUT
+    export_run(run, HarborFormat(), tmp_path / "again", ExportOptions())
+    (written,) = (tmp_path / "again").glob("steps__*/result.json")
+    document = json.loads(written.read_text())
+    assert document["verifier_result"] == {"rewards": {"reward": 0.5}}
+    steps = document["step_results"]
+    assert [one["verifier_result"]["rewards"]["reward"] for one in steps] == [1.0, 0.0]
+    assert [one["agent_result"]["cost_usd"] for one in steps] == [0.5, 0.5]

@@ -20,6 +20,7 @@ from proctor.benchmarks.harbor.artifacts import (
     write_archive,
 )
 from proctor.benchmarks.harbor.as_task import as_task
+from proctor.benchmarks.harbor.collect import collect_shared, collect_step, end_leftovers
 from proctor.benchmarks.harbor.control_check import VerifierControlChecker, grading_targets
 from proctor.benchmarks.harbor.preparation import (
     network_of,
@@ -29,12 +30,12 @@ from proctor.benchmarks.harbor.preparation import (
     user_of,
     with_image,
 )
-from proctor.benchmarks.harbor.separate import SeparateVerifier, collect_step, end_leftovers
+from proctor.benchmarks.harbor.separate import SeparateVerifier
 from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
 from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
 from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
-from proctor.benchmarks.harbor.task import MAIN_SERVICE, HarborStep, HarborTask
+from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
 from proctor.benchmarks.harbor.verifier import (
@@ -343,18 +344,18 @@ class HarborBenchmark(StateGradedBenchmark):
         is_last: bool,
     ) -> StepSubmission:
         """What is submitted for a step: artifacts, or what a shared verifier says."""
-        harbor = self._task(task)
+        harbor, before = self._task(task), load_snapshot(folder / self.GRADING_DIR)
         if step.verifier.environment is not None:
-            before = load_snapshot(folder / self.GRADING_DIR)
-            needed = any(command.service == MAIN_SERVICE for command in step.verifier.collect)
-            found = await end_leftovers(environment, before.processes, before.path, needs_services=needed)
+            found = await end_leftovers(step, environment, before)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
             one = await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
             return msgspec.structs.replace(one, findings=(*found, *one.findings))
+        findings = await collect_shared(step, environment, before)
         await environment.set_network(*network_of(step.verifier.network or harbor.environment.network))
         evidence = await self._verify_shared(task, step, environment, folder, options, is_last=is_last)
-        return StepSubmission(name=step.name, evidence=evidence)
+        seen = with_findings(evidence.quarantine_result, findings)
+        return StepSubmission(name=step.name, evidence=msgspec.structs.replace(evidence, quarantine_result=seen))
 
     async def _gate_evidence(self, task: Task, step: HarborStep, one: StepSubmission, folder: Path) -> HarborEvidence:
         if self._provider is None:
@@ -468,6 +469,7 @@ class HarborBenchmark(StateGradedBenchmark):
         harbor = self._task(task)
         async with self.serve(task, environment, folder):
             await self._solve_until(task, step, environment, folder)
+            await collect_shared(step, environment, load_snapshot(folder / self.GRADING_DIR))
         await environment.set_network(*network_of(step.verifier.network or harbor.environment.network))
         snapshot = folder / self.GRADING_DIR
         async with keep_files(environment, snapshot) as kept:

@@ -14,9 +14,8 @@ from typing import Final
 
 import msgspec
 
-from proctor.benchmarks.harbor.artifacts import CollectedArtifact, StepSubmission, copy_artifacts, put_artifact
-from proctor.benchmarks.harbor.preparation import as_user, user_of
-from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
+from proctor.benchmarks.harbor.artifacts import StepSubmission, put_artifact
+from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.test_variants import (
     altered_pass,
     as_test_run,
@@ -32,20 +31,10 @@ from proctor.benchmarks.harbor.verifier import VerifierSetup, run_verifier
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
-from proctor.core.verdict import Finding
 from proctor.grading.controls import ControlSet, control_summary
 from proctor.grading.controls.test_variants import variant_files
-from proctor.grading.finding_codes import EnvironmentCode
 from proctor.grading.outcome import TestRun
-from proctor.grading.state import (
-    LeftoverPolicy,
-    QuarantinedEnvironment,
-    ShellResult,
-    find_leftovers,
-    kill_processes,
-    list_processes,
-)
-from proctor.grading.state.snapshot import read_small_file
+from proctor.grading.state import QuarantinedEnvironment
 
 _MAX_ROUNDS: Final = 4
 _MAX_RUNS: Final = 3
@@ -59,90 +48,6 @@ PrepareEnvironment = Callable[[Environment], Awaitable[None]]
 """Brings a verifier's environment into the state that it starts from."""
 OracleSubmission = Callable[[], AbstractAsyncContextManager[tuple[StepSubmission, Path]]]
 """Lets the solution work in an untouched environment, and gives what it submits for the step."""
-
-
-async def end_leftovers(
-    environment: Environment, before: tuple[int, ...], path: str, *, needs_services: bool
-) -> tuple[Finding, ...]:
-    """End what the agent has left running: it must change nothing after its time.
-
-    Services stay where commands of `collect` may ask them; a verifier on another machine cannot.
-
-    A machine on which no command can be run is the agent's doing; its files can be copied out all the same.
-
-    Raises:
-        InfrastructureError: the environment is gone.
-    """
-    policy = LeftoverPolicy.SERVICES if needs_services else LeftoverPolicy.END
-    try:
-        for _ in range(_MAX_ROUNDS):
-            listed = await list_processes(environment, path)
-            own, others = find_leftovers(listed, before, policy)
-            if not own and not others:
-                break
-            await kill_processes(environment, (*own, *others))
-    except InfrastructureError:
-        if await read_small_file(environment, "/etc/passwd") is None:
-            raise
-        code = EnvironmentCode.COMMANDS_BLOCKED
-        return (Finding(code=code.value, path="", detail=code.meaning),)
-    return ()
-
-
-async def collect_step(
-    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, number: int
-) -> StepSubmission:
-    """Run the commands of `collect`, then copy the artifacts out: first of the agent's container, then of others.
-
-    Raises:
-        LimitReached: the artifacts are larger than allowed.
-        InfrastructureError: the environment is gone.
-    """
-    artifacts = task.artifacts_of(step)
-    of_others = tuple(one.source for one in artifacts if one.service != MAIN_SERVICE)
-    done: list[ShellResult] = []
-    made: list[CollectedArtifact] = []
-    findings: list[Finding] = []
-    for is_main in (True, False):
-        commands = [one for one in step.verifier.collect if (one.service == MAIN_SERVICE) is is_main]
-        done += [await _run_collect(environment, command) for command in commands]
-        chosen = tuple(one for one in artifacts if (one.service == MAIN_SERVICE) is is_main)
-        copied, found = await copy_artifacts(
-            environment,
-            chosen,
-            trees,
-            f"step{number}-{'main' if is_main else 'other'}-",
-            of_others if is_main else (),
-        )
-        made += copied
-        findings += found
-    return StepSubmission(
-        name=step.name,
-        artifacts=tuple(made),
-        findings=tuple(findings),
-        collected=tuple(done),
-        refused_hosts=environment.refused_hosts,
-    )
-
-
-async def _run_collect(environment: Environment, command: CollectCommand) -> ShellResult:
-    """Its failure is noted and stops nothing, as in Harbor; other services than the agent's may have no bash."""
-    try:
-        if command.service == MAIN_SERVICE:
-            who = as_user(await user_of(environment, command.user))
-            ran = await environment.exec(["bash", "-c", command.command], timeout=command.timeout_sec, **who)
-        else:
-            service = environment.service(command.service)
-            ran = await service.exec(["sh", "-c", command.command], timeout=command.timeout_sec, user=command.user)
-    except InfrastructureError as error:
-        return ShellResult(exit_code=127, stdout="", stderr=str(error), seconds=0.0)
-    return ShellResult(
-        exit_code=ran.exit_code,
-        stdout=ran.stdout.decode("utf-8", "replace")[:_MAX_OUTPUT],
-        stderr=ran.stderr.decode("utf-8", "replace")[:_MAX_OUTPUT],
-        seconds=ran.seconds,
-        timed_out=ran.timed_out,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ class _TaskReader:
             "folder": str(self._folder),
             "instruction": self._instruction(self._folder),
             "verifier": self._step_verifier({}, self._folder, environment),
-            "artifacts": self._artifacts(()),
+            "artifacts": self._artifacts([]),
             "solution": str(solution) if (solution / SOLUTION_SCRIPT).is_file() else None,
             **self._agent_phase({}),
         }
@@ -202,7 +202,9 @@ class _TaskReader:
         definitions = [
             (self._values.table(own, "environment") if own.get("environment") is not None else None, folder / "tests"),
             (
-                self._values.table(self._verifier, "environment") if self._verifier.get("environment") is not None else None,
+                self._values.table(self._verifier, "environment")
+                if self._verifier.get("environment") is not None
+                else None,
                 self._folder / "tests",
             ),
         ]

@@ -18,18 +18,18 @@ import msgspec
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.record import Record, read_bytes, read_record, to_json
-from proctor.core.result import AgentMetrics, Attempt, ModelUsage, TaskResult, Tokens
+from proctor.core.result import AgentMetrics, Attempt, ModelUsage, StepResult, TaskResult, Tokens, sum_usage
 from proctor.core.run import RunConfig
 from proctor.core.user_files import parse_json, read_limited
 from proctor.core.verdict import TestOutcome, TestStatus, Verdict
 from proctor.report.formats.harbor_exceptions import CAUSES_BY_EXCEPTION
-from proctor.report.formats.harbor_job import (
-    CTRF_STATUSES,
-    HarborJobWriter,
+from proctor.report.formats.harbor_job import CTRF_STATUSES, HarborJobWriter, trial_files
+from proctor.report.formats.harbor_records import (
+    HarborAgentResult,
     HarborLock,
+    HarborStepResult,
     HarborTrial,
     seconds_between,
-    trial_files,
 )
 from proctor.report.trajectories import (
     ATIF_FILE,
@@ -190,13 +190,16 @@ def _result(
     cause = _cause(trial, verdict)
     consequence = CONSEQUENCES[cause]
     status = verdict.status if verdict and consequence.status is None else consequence.status
-    usage = _usage(trial)
+    stored = tuple(_step(trial, step) for step in trial.steps)
+    usage = (
+        _usage(trial, trial.agent_result) if not stored else sum_usage(used for step in stored for used in step.usage)
+    )
     attempt = Attempt(
         number=1,
         started_at=trial.started_at or "",
         ended_at=trial.finished_at or "",
-        cause=Cause.ANSWERED if trial.exception_info is None else cause,
-        detail=trial.exception_info.exception_message if trial.exception_info else "",
+        cause=Cause.ANSWERED if trial.raised is None else cause,
+        detail=trial.raised.exception_message if trial.raised else "",
         logs="",
         usage=usage,
     )
@@ -212,19 +215,28 @@ def _result(
         attempts=(attempt,),
         usage=usage,
         metrics=trajectory_metrics(steps) if steps else AgentMetrics(),
-        agent_seconds=seconds_between(trial.agent_execution),
-        grade_seconds=seconds_between(trial.verifier),
+        agent_seconds=seconds_between(trial.agent_execution) or sum(step.seconds for step in stored),
+        grade_seconds=seconds_between(trial.verifier) or sum(step.verify_seconds for step in stored),
+        steps=stored,
         categories={},
+    )
+
+
+def _step(trial: HarborTrial, step: HarborStepResult) -> StepResult:
+    raised = step.exception_info
+    return StepResult(
+        name=step.step_name,
+        seconds=seconds_between(step.agent_execution),
+        usage=_usage(trial, step.agent_result),
+        cause=CAUSES_BY_EXCEPTION.get(raised.exception_type, Cause.ENVIRONMENT_FAILED) if raised else None,
+        detail=raised.exception_message if raised else "",
+        verify_seconds=seconds_between(step.verifier),
     )
 
 
 def _cause(trial: HarborTrial, verdict: Verdict | None) -> Cause:
     """Why it ended. After an exception of the agent the submission is graded; after others no reward is valid."""
-    raised = (
-        CAUSES_BY_EXCEPTION.get(trial.exception_info.exception_type, Cause.ENVIRONMENT_FAILED)
-        if trial.exception_info
-        else None
-    )
+    raised = CAUSES_BY_EXCEPTION.get(trial.raised.exception_type, Cause.ENVIRONMENT_FAILED) if trial.raised else None
     if raised is not None and (verdict is None or not CONSEQUENCES[raised].graded):
         return Cause.GRADER_FAILED if CONSEQUENCES[raised].graded else raised
     if verdict is None:
@@ -246,7 +258,14 @@ def _verdict(folder: Path, trial: HarborTrial) -> Verdict | None:
         cause=Cause.SOLVED if solved else Cause.TESTS_FAILED,
         reason=f"Harbor's verifier gave a reward of {reward:g}",
         score=None if reward in {0, 1} else min(1.0, max(0.0, reward)),
-        scores={name: float(value) for name, value in rewards.items() if name != "reward"},
+        scores={
+            **{name: float(value) for name, value in rewards.items() if name != "reward"},
+            **{
+                f"{step.step_name}/{name}": float(value)
+                for step in trial.steps
+                for name, value in ((step.verifier_result and step.verifier_result.rewards) or {}).items()
+            },
+        },
         tests=_tests(folder / "verifier" / "ctrf.json"),
         grader="harbor",
         seconds=seconds_between(trial.verifier),
@@ -265,8 +284,7 @@ def _tests(file: Path) -> tuple[TestOutcome, ...]:
         return ()
 
 
-def _usage(trial: HarborTrial) -> tuple[ModelUsage, ...]:
-    used = trial.agent_result
+def _usage(trial: HarborTrial, used: HarborAgentResult | None) -> tuple[ModelUsage, ...]:
     if used is None or (used.n_input_tokens is None and used.n_output_tokens is None and used.cost_usd is None):
         return () if trial.agent_info.name in _AGENTS_WITHOUT_MODEL else unknown_usage(trial.model)
     cached = used.n_cache_tokens or 0

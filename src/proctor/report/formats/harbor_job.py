@@ -1,4 +1,4 @@
-"""The files of a Harbor job: the records that are read, and the writer."""
+"""The files of a Harbor job, as they are written."""
 
 import hashlib
 import math
@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-import msgspec
-
 from proctor.analysis.pass_at_k import pass_at_k
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
-from proctor.core.record import Record, to_json
-from proctor.core.result import TaskResult
+from proctor.core.record import to_json
+from proctor.core.result import ModelUsage, TaskResult
 from proctor.core.run import RunConfig
 from proctor.core.verdict import TestStatus, Verdict
 from proctor.report.formats.harbor_exceptions import EXCEPTION_NAMES
@@ -26,76 +24,6 @@ _NAME_LENGTH, _ID_LENGTH = 32, 7
 CTRF_STATUSES: Final = {TestStatus.PASSED: "passed", TestStatus.FAILED: "failed", TestStatus.SKIPPED: "skipped"}
 
 JsonObject = dict[str, Any]
-
-
-class HarborModelInfo(Record):
-    name: str
-    provider: str | None = None
-
-
-class HarborAgentInfo(Record):
-    name: str
-    version: str
-    model_info: HarborModelInfo | None = None
-
-
-class HarborAgentResult(Record):
-    n_input_tokens: int | None = None
-    n_cache_tokens: int | None = None
-    n_output_tokens: int | None = None
-    cost_usd: float | None = None
-
-
-class HarborRewards(Record):
-    rewards: dict[str, float] | None = None
-
-
-class HarborException(Record):
-    exception_type: str
-    exception_message: str
-
-
-class HarborVersion(Record):
-    version: str
-
-
-class HarborLock(Record):
-    """What is read of a job's lock: the Harbor that ran it."""
-
-    harbor: HarborVersion | None = None
-
-
-class HarborTiming(Record):
-    """When a phase began and ended."""
-
-    started_at: str | None = None
-    finished_at: str | None = None
-
-
-class HarborTrial(Record):
-    """What is read of a trial's result."""
-
-    task_name: str
-    trial_name: str
-    agent_info: HarborAgentInfo
-    task_checksum: str = ""
-    source: str | None = None
-    config: dict[str, Any] = msgspec.field(default_factory=dict)
-    agent_result: HarborAgentResult | None = None
-    verifier_result: HarborRewards | None = None
-    exception_info: HarborException | None = None
-    started_at: str | None = None
-    finished_at: str | None = None
-    agent_execution: HarborTiming | None = None
-    verifier: HarborTiming | None = None
-
-    @property
-    def model(self) -> str | None:
-        """The model's name, with its provider where one is given."""
-        info = self.agent_info.model_info
-        if info is None:
-            return None
-        return f"{info.provider}/{info.name}" if info.provider else info.name
 
 
 class HarborJobWriter:
@@ -138,13 +66,14 @@ class HarborJobWriter:
             "task_checksum": "",
             "config": config,
             "agent_info": self._agent_info(),
-            "agent_result": _agent_result(result),
+            "agent_result": _agent_result(result.usage),
             "verifier_result": {"rewards": rewards} if (rewards := rewards_of(result)) else None,
             "exception_info": self._exception_info(result, ended),
             "started_at": started,
             "finished_at": graded,
             "agent_execution": {"started_at": started, "finished_at": ended},
             "verifier": {"started_at": ended, "finished_at": graded} if rewards else None,
+            "step_results": _step_results(result, started) or None,
         }
         self._trials.append(document)
         return document, config
@@ -268,19 +197,10 @@ def rewards_of(result: TaskResult) -> dict[str, float]:
     reward = 1.0 if result.status is Status.RESOLVED else 0.0
     if verdict is not None and verdict.score is not None and math.isfinite(verdict.score):
         reward = verdict.score
+    steps = tuple(f"{step.name}/" for step in result.steps)
     more = verdict.scores if verdict is not None else {}
-    return {"reward": reward, **{name: value for name, value in more.items() if math.isfinite(value)}}
-
-
-def seconds_between(timing: HarborTiming | None) -> float:
-    """How long a phase took; 0 when that is unknown."""
-    if timing is None or timing.started_at is None or timing.finished_at is None:
-        return 0.0
-    try:
-        ended, began = (datetime.fromisoformat(at) for at in (timing.finished_at, timing.started_at))
-        return max(0.0, (ended - began).total_seconds())
-    except (ValueError, TypeError):  # not a time, or only one of them has a time zone
-        return 0.0
+    more = {name: value for name, value in more.items() if math.isfinite(value) and not name.startswith(steps)}
+    return {"reward": reward, **more}
 
 
 def _ctrf(verdict: Verdict) -> bytes:
@@ -295,15 +215,37 @@ def _ctrf(verdict: Verdict) -> bytes:
     return to_json({"results": {"tool": {"name": verdict.grader or "proctor"}, "summary": summary, "tests": tests}})
 
 
-def _agent_result(result: TaskResult) -> JsonObject | None:
-    if not result.usage:
+def _step_results(result: TaskResult, at: str | None) -> list[JsonObject]:
+    """The steps, each after the one before it: a result has how long they took, not when they began."""
+    made = []
+    scores = result.verdict.scores if result.verdict is not None else {}
+    for step in result.steps:
+        ended = _add_seconds(at, step.seconds)
+        verified = _add_seconds(ended, step.verify_seconds)
+        prefix = f"{step.name}/"
+        rewards = {name.removeprefix(prefix): value for name, value in scores.items() if name.startswith(prefix)}
+        made.append(
+            {
+                "step_name": step.name,
+                "agent_result": _agent_result(step.usage),
+                "verifier_result": {"rewards": rewards} if rewards else None,
+                "agent_execution": {"started_at": at, "finished_at": ended},
+                "verifier": {"started_at": ended, "finished_at": verified},
+            }
+        )
+        at = verified
+    return made
+
+
+def _agent_result(used: Sequence[ModelUsage]) -> JsonObject | None:
+    if not used:
         return None
-    tokens = [usage.tokens for usage in result.usage]
+    tokens = [usage.tokens for usage in used]
     return {
         "n_input_tokens": sum(each.total - each.output for each in tokens),
         "n_cache_tokens": sum(each.cache_read for each in tokens),
         "n_output_tokens": sum(each.output for each in tokens),
-        "cost_usd": usage_cost(result.usage),
+        "cost_usd": usage_cost(used),
     }
 
 
