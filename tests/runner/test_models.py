@@ -96,6 +96,9 @@ def test_each_provider_has_its_key_and_its_address() -> None:
 
 def test_a_server_of_ones_own_speaks_openais_dialects_and_may_want_no_key() -> None:
     assert reached({}, vllm="http://127.0.0.1:8000") == {"openai": ("http://127.0.0.1:8000/v1", ProviderAuth.NONE)}
+    for name in ("anthropic", "openai", "gemini"):
+        found = reached({}, **{name: "http://127.0.0.1:8000/v1"})
+        assert found == {name: ("http://127.0.0.1:8000/v1", ProviderAuth.NONE)}
     keyed = {"OPEN_ROUTER_API_KEY": "dummy-router-key"}
     router = {"open-router": "https://example.org/api/v1"}
     assert reached(keyed, **router) == {"openai": ("https://example.org/api/v1", ProviderAuth.BEARER)}
@@ -112,7 +115,19 @@ def test_the_models_name_may_say_which_provider() -> None:
         reached({}, "m", **urls)
 
 
-@pytest.mark.parametrize(("name", "url"), [("vLLM", "http://x"), ("a", "localhost:8000"), ("a", ""), ("a", "ftp://x")])
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        *(("vLLM", "http://x"), ("a", "localhost:8000"), ("a", ""), ("a", "ftp://x"), ("a", "http://me:key@x/v1")),
+        *(
+            ("a", "http://x/v1?api-version=1"),
+            ("openai", "http://x/v1/chat/completions"),
+            ("a", "http://x/v1/responses/"),
+        ),
+        *(("anthropic", "http://x/v1/messages"), ("gemini", "http://x/v1beta/models/m:generateContent")),
+        *(("a", "http://x:port/v1"), ("a", "http://[x/v1"), ("a", "http://x:99999999/v1")),
+    ],
+)
 def test_a_provider_that_is_none_is_refused(name: str, url: str) -> None:
     with pytest.raises(UsageError, match="--provider"):
         ModelAccess.from_environment({}, urls={name: url})
