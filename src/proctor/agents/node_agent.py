@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from proctor.agents.file_hiding import FileHidingAgent
-from proctor.agents.program_agent import MountedProgram, package_version
+from proctor.agents.program_agent import MountedProgram, check_package, package_version
 from proctor.core.agent import AgentRequest
 from proctor.core.errors import InfrastructureError
 from proctor.core.programs import ProgramLocation, find_node, first_line, resolve_program
@@ -60,10 +60,7 @@ class NodeAgent(FileHidingAgent):
             )
         if (known := package_version(script)) is not None:
             return {self.name: known, "node": node}
-        try:
-            return {self.name: first_line([program.path, script, "--version"]), "node": node}
-        except OSError as error:
-            raise InfrastructureError(f"{self.title} does not run: {error}", where=script) from error
+        return {self.name: self.ask_version(script, [program.path, script, "--version"]), "node": node}
 
     def arguments(self, request: AgentRequest) -> list[str]:
         """The script, with the modules in front of it."""
@@ -81,6 +78,7 @@ class NodeAgent(FileHidingAgent):
                 raise InfrastructureError(
                     f"this is not {self.title} from its npm package, a script for Node", where=script, fix=self.remedy
                 )
+        check_package(script, self.name, title=self.title, fix=self.remedy)
         return script
 
 

@@ -5,6 +5,7 @@ reaches nothing but the gateway, whose address it gets in its configuration.
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -142,6 +143,7 @@ class ProgramAgent(Agent):
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
         reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
         folders: variables that name folders of the program's own, made anew for each attempt.
+        version_line: matches what the program says with --version, and what others say as rarely as possible.
 
     Args:
         grace_seconds: how long the program has to exit once it has been interrupted; 0: it is killed at once.
@@ -152,6 +154,7 @@ class ProgramAgent(Agent):
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     reserved_variables: ClassVar[frozenset[str]] = frozenset()
     folders: ClassVar[Mapping[str, str]] = {}
+    version_line: ClassVar[re.Pattern[str]] = re.compile(r"v?\d+\.\d+\.\d+\S*")
     needs_sandbox = False
     pins_model = True
     ends_by_gateway = True
@@ -192,10 +195,25 @@ class ProgramAgent(Agent):
     def versions(self) -> dict[str, str]:
         """The version of the program on this machine."""
         program = self.find_program().path
+        return {self.name: self.ask_version(program, [program, "--version"])}
+
+    def ask_version(self, program: Path, argv: Sequence[str | Path]) -> str:
+        """What the program says of its version.
+
+        Raises:
+            InfrastructureError: it does not run, or is another.
+        """
         try:
-            return {self.name: first_line([program, "--version"])}
+            line = first_line(argv)
         except OSError as error:
             raise InfrastructureError(f"{self.title} does not run: {error}", where=program) from error
+        if not self.version_line.fullmatch(line):
+            raise InfrastructureError(
+                f"this is not {self.title}: with --version it says {truncate_line(line, 80)!r}",
+                where=program,
+                fix=self.remedy,
+            )
+        return line
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Mount the program, read-only.
@@ -227,6 +245,7 @@ class ProgramAgent(Agent):
         found = resolve_program(
             self._setup.program, find, missing=f"{self.title} is not installed here", fix=self.remedy
         )
+        check_package(found, self.name, title=self.title, fix=self.remedy)
         native = native_program(found, patterns)
         if native is None:
             raise InfrastructureError(
@@ -327,18 +346,38 @@ def classify_exit(report: ProgramReport, process_exit: ProcessExit) -> CauseAndD
 
 def package_version(program: Path) -> str | None:
     """The version of the npm package that a program is in, which takes no start of it; None: it is in no package."""
+    package = _package_of(program)
+    return package.version or None if package is not None else None
+
+
+def check_package(program: Path, command: str, *, title: str, fix: str) -> None:
+    """See that a program that npm has installed is this command, and not another agent's.
+
+    Raises:
+        InfrastructureError: its package has other commands only.
+    """
+    package = _package_of(program)
+    commands = package.bin if package is not None else None
+    names = [package.name.rpartition("/")[2]] if package is not None and isinstance(commands, str) else commands
+    if package is not None and names and command not in names:
+        raise InfrastructureError(f"this is {package.name or 'another package'}, not {title}", where=program, fix=fix)
+
+
+class _Package(Record):
+    name: str = ""
+    version: str = ""
+    bin: dict[str, str] | str | None = None
+
+
+def _package_of(program: Path) -> _Package | None:
+    """The npm package that a program is in."""
     described = next((path for folder in program.parents if (path := folder / "package.json").is_file()), None)
     if described is None or "node_modules" not in described.parts:
         return None
     try:
-        version = msgspec.json.decode(described.read_bytes(), type=_Package).version
+        return msgspec.json.decode(described.read_bytes(), type=_Package)
     except (OSError, msgspec.DecodeError):
         return None
-    return version or None
-
-
-class _Package(Record):
-    version: str = ""
 
 
 def check_prompt(text: str) -> str:
