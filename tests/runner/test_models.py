@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from proctor.agents import agent_class
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.gateway import GatewaySessionSpec, ProviderAuth, Providers, ReplayBackend, ScriptBackend, Upstream
-from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
+from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, asked_dialects, make_backend, parse_model
 from sessions import Toys
 from toy_provider import KEY
 
@@ -131,6 +132,31 @@ def test_the_models_name_may_say_which_provider() -> None:
 def test_a_provider_that_is_none_is_refused(name: str, url: str) -> None:
     with pytest.raises(UsageError, match="--provider"):
         ModelAccess.from_environment({}, urls={name: url})
+
+
+def asked(agent: str, model: str, *names: str) -> tuple[str, ...]:
+    return asked_dialects(parse_model(model, names), agent_class(agent))
+
+
+def test_a_model_of_a_provider_that_the_user_has_named_is_asked_in_that_providers_dialects() -> None:
+    for model in ("claude-sonnet-4-5", "gemini-2.5-pro", "qwen3"):
+        assert asked("pi", f"vllm/{model}", "vllm") == ("chat",)
+        assert asked("pi", f"openai/{model}", "openai") == ("chat",)
+        assert asked("pi", f"anthropic/{model}", "anthropic") == ("messages",)
+    assert asked("pi", "vllm/gpt-5.5", "vllm") == ("responses",)
+    assert asked("qwen", "gpt-5.5") == ("chat",)
+    assert [asked("pi", model) for model in ("claude-sonnet-4-5", "gemini-2.5-pro")] == [("messages",), ("gemini",)]
+    assert asked("command", "vllm/claude-sonnet-4-5", "vllm") == ()
+    for agent in ("gemini", "claude_code"):
+        with pytest.raises(UsageError, match="the provider vllm is asked in chat or responses"):
+            asked(agent, "vllm/qwen3", "vllm")
+
+
+def test_the_key_that_a_run_needs_is_that_of_its_models_dialect() -> None:
+    access = ModelAccess.from_environment({"ANTHROPIC_API_KEY": KEY})
+    choice = parse_model("gpt-5.5")
+    with pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        make_backend(choice, access, asked_dialects(choice, agent_class("pi")))
 
 
 def test_an_agent_needs_the_key_of_its_own_dialect() -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
 from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
@@ -78,7 +77,7 @@ class Copilot(ProgramAgent):
         """The version of the program on this machine."""
         program = self.find_program()
         package = program.companions[_PACKAGE]
-        argv = ["env", f"{_PACKAGE_VARIABLE}={package}", program.path, "--version"]
+        argv: list[str | Path] = ["env", f"{_PACKAGE_VARIABLE}={package}", program.path, "--version"]
         return {self.name: self.ask_version(program.path, argv).rstrip(".")}
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
@@ -92,15 +91,13 @@ class Copilot(ProgramAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the provider of the model, and nothing else to reach."""
-        if request.model is None:
-            raise UsageError("Copilot CLI requires --model")
-        kind, api, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        kind, api, path = _PROVIDERS[self._dialect(request)]
         return {
             "COPILOT_PROVIDER_BASE_URL": url + path,
             "COPILOT_PROVIDER_TYPE": kind,
             "COPILOT_PROVIDER_WIRE_API": api,
             "COPILOT_PROVIDER_API_KEY": KEY_PLACEHOLDER,
-            "COPILOT_MODEL": request.model,
+            "COPILOT_MODEL": request.model or "",
             "COPILOT_OFFLINE": "true",
             "COPILOT_AUTO_UPDATE": "false",
             _PACKAGE_VARIABLE: self.companion_path(self.find_program(), _PACKAGE),

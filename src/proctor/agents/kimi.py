@@ -5,13 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import ProgramReader
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_kimi
 
@@ -54,9 +52,7 @@ class Kimi(NodeAgent):
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; the prompts and the tools of the run are the profile of an agent."""
-        if request.model is None:
-            raise UsageError("Kimi Code requires --model")
-        kind, path = _PROVIDERS[choose_dialect(request.model, self.dialects)]
+        kind, path = _PROVIDERS[self._dialect(request)]
         sections: dict[str, dict[str, Any]] = {
             "models.run": {"provider": "proctor", "model": request.model, "max_context_size": _CONTEXT_TOKENS},
             "providers.proctor": {"type": kind, "base_url": url + path, "api_key": KEY_PLACEHOLDER},

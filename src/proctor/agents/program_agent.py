@@ -261,6 +261,12 @@ class ProgramAgent(Agent):
         """Where a companion of the program is in the environment."""
         return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
 
+    @classmethod
+    def dialects_for(cls, model: str, spoken: Sequence[str]) -> tuple[str, ...]:
+        """The one dialect in which it asks this model."""
+        usable = super().dialects_for(model, spoken)
+        return (choose_dialect(model, usable),) if usable else ()
+
     def _dialect(self, request: AgentRequest) -> str:
         """The dialect in which the program asks the run's model, where it knows several.
 
@@ -269,7 +275,10 @@ class ProgramAgent(Agent):
         """
         if request.model is None:
             raise UsageError(f"{self.title} requires --model")
-        return choose_dialect(request.model, self.dialects)
+        chosen = self.dialects_for(request.model, request.dialects or self.dialects)
+        if not chosen:
+            raise UsageError(f"{self.title} cannot ask in {', '.join(request.dialects)}, as the model's provider does")
+        return chosen[0]
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback

@@ -5,13 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.agents.dialect_choice import choose_dialect
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import ProgramReader, check_prompt
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.programs import ProgramLocation, find_qwen
 from proctor.core.result import Tokens
@@ -82,24 +80,21 @@ class Qwen(NodeAgent):
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway, and the placeholder for the key."""
-        if request.model is None:
-            raise UsageError("Qwen Code requires --model")
-        login, path = _LOGINS[choose_dialect(request.model, self.dialects)]
+        login, path = _LOGINS[self._dialect(request)]
         prefix = login.upper()
         return {
             **super().variables(request, url),
             f"{prefix}_API_KEY": KEY_PLACEHOLDER,
             f"{prefix}_BASE_URL": url + path,
-            f"{prefix}_MODEL": request.model,
+            f"{prefix}_MODEL": request.model or "",
             "QWEN_CODE_NO_RELAUNCH": "true",
         }
 
     def script_arguments(self, request: AgentRequest) -> list[str]:
         """One prompt without questions; the environment is the fence."""
         options = self._setup.agent_options
-        model = request.model or ""
-        words = ["--output-format", "stream-json", "--approval-mode", "yolo", "--model", model]
-        words += ["--auth-type", _LOGINS[choose_dialect(model, self.dialects)][0]]
+        words = ["--output-format", "stream-json", "--approval-mode", "yolo", "--model", request.model or ""]
+        words += ["--auth-type", _LOGINS[self._dialect(request)][0]]
         words += ["--allowed-mcp-server-names", "none"]
         if options.system_prompt is not None:
             words.append(f"--system-prompt={check_prompt(options.system_prompt)}")

@@ -285,6 +285,7 @@ class AttemptRunner:
             sandbox=None if sandbox is None else str(sandbox),
             own_login=self._machine.login is not None,
             model=self._resources.model,
+            dialects=self._resources.dialects,
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
             session_id=str(uuid.uuid5(_SESSION_NAMESPACE, self._label)),

@@ -37,6 +37,7 @@ from proctor.results import RunStore, find_run
 from proctor.results.attempt_record import RECORDING_FILE
 from proctor.sandboxes.credentials import source_directory
 
+OPENAI: Final = DIALECTS["chat"].provider
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 GEMINI_BASE_URL: Final = "https://generativelanguage.googleapis.com"
 _MISTYPED: Final = 0.85  # how alike a name must be to one that is known
@@ -200,8 +201,11 @@ def parse_model(text: str, providers: Collection[str] = ()) -> ModelChoice:
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
         store = find_run(rest)
         config = store.config()
-        model = parse_model(config.model, config.providers).model if config.model is not None else SCRIPTED_MODEL
-        return ModelChoice(kind="replay", model=model, source=str(store.folder))
+        source = str(store.folder)
+        if config.model is None:
+            return ModelChoice(kind="replay", model=SCRIPTED_MODEL, source=source)
+        recorded = parse_model(config.model, config.providers)
+        return ModelChoice(kind="replay", model=recorded.model, source=source, provider=recorded.provider)
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     name, separator, rest = text.partition("/")
@@ -293,6 +297,31 @@ def check_model_name(choice: ModelChoice, prices: Prices) -> None:
 
 def _letters(model: str) -> str:
     return re.sub(r"[^a-z]", "", canonical_model(model))
+
+
+def spoken_dialects(choice: ModelChoice) -> tuple[str, ...]:
+    """The dialects of the model's provider, where the user has named it; a server of the user's speaks OpenAI's."""
+    if choice.provider is None:
+        return ()
+    own = choice.provider if choice.provider in KEY_VARIABLES else OPENAI
+    return tuple(name for name, dialect in DIALECTS.items() if dialect.provider == own)
+
+
+def asked_dialects(choice: ModelChoice, agent: Agent | type[Agent]) -> tuple[str, ...]:
+    """In which dialects an agent may ask this model; none where that is not known.
+
+    Raises:
+        UsageError: in none that the model's provider speaks.
+    """
+    spoken = spoken_dialects(choice)
+    found = agent.dialects_for(choice.model, spoken or tuple(DIALECTS))
+    if agent.dialects and not found:
+        raise UsageError(
+            f"the agent {agent.name} asks its model in {' or '.join(agent.dialects)}, "
+            f"and the provider {choice.provider} is asked in {' or '.join(spoken)}",
+            fix="choose another agent, or another provider",
+        )
+    return found
 
 
 def make_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequence[str] = ()) -> Backend:
