@@ -26,10 +26,14 @@ from docker_image import IMAGE
 from lab_agents import LAB_AGENTS, POISON, STARTED, LabAgent, Step
 from proctor.benchmarks import benchmark
 from proctor.core.agent import AgentSetup
+from proctor.core.disk_names import disk_name
 from proctor.core.errors import InfrastructureError
 from proctor.core.result import TaskResult, Tokens
 from proctor.core.task import DirectorySource
 from proctor.gateway.prices import Prices, Usage
+from proctor.report.formats.atif import AtifFormat
+from proctor.report.trajectories import from_atif
+from proctor.results.formats import ExportOptions
 from program_lab import program_run
 from program_lab import script as scripted
 from suite_world import FIXED, make_instance, make_suite
@@ -38,6 +42,7 @@ OK = "ok"
 COLUMNS = (
     "core-mini",
     "tokens and cost",
+    "trajectory",
     "replay",
     "budget",
     "429",
@@ -108,7 +113,7 @@ class MatrixRow:
     async def cells(self) -> dict[str, str]:
         """How each cell came out."""
         made: dict[str, str] = {}
-        if {"core-mini", "tokens and cost", "replay"} & set(self.columns):
+        if {"core-mini", "tokens and cost", "trajectory", "replay"} & set(self.columns):
             made |= await self._solve()
         if {*_FAULTS, "hostile"} & set(self.columns):
             made |= await self._suffer()
@@ -132,6 +137,10 @@ class MatrixRow:
         results = await self._run("core-mini", ("core-mini",), {"tasks": script, "usage": USAGE})
         made = {"core-mini": _all(results, _ended, (("resolved", "solved"),))}
         made["tokens and cost"] = _all(results, lambda one, _: self._counted(one, script[one.task_id]), ())
+        if "trajectory" in self.columns:
+            folder = self.world.folder / "trajectories"
+            AtifFormat().export(self.world.store("core-mini/run-001"), folder, ExportOptions())
+            made["trajectory"] = _all(results, lambda one, _: self._told(one, script[one.task_id], folder), ())
         if "replay" in self.columns:
             again = await self._run("core-mini", ("core-mini",), None)
             made["replay"] = _all(again, _ended, (("resolved", "solved"),))
@@ -148,9 +157,25 @@ class MatrixRow:
         # find more names in that, and ask again.
         return [*([{"text": _whole_files(task_id, patch)}] * 2), _NOTHING_MORE]
 
+    def _told(self, one: TaskResult, steps: list[Step], folder: Path) -> str:
+        """Whether its steps, exported as ATIF, are the script's: each response, each call, what the first returned."""
+        trajectory = from_atif((folder / f"{disk_name(one.task_id)}.json").read_bytes())
+        said = [step for step in trajectory.steps if step.source == "agent"]
+        calls = [call for step in said for call in step.calls]
+        found = (len(said), len(calls), sum((step.tokens for step in said), Tokens()))
+        requests = self._requests(one, steps)
+        tokens = sum((Tokens(**USAGE) for _ in range(requests)), Tokens())
+        wanted = (requests, sum(len(step.get("tools", ())) for step in steps), tokens)
+        if found != wanted:
+            return f"{found} instead of {wanted}"
+        return OK if all(call.output is not None for call in calls[:1]) else "a call has no output"
+
+    def _requests(self, one: TaskResult, steps: list[Step]) -> int:
+        return len(steps) if self.agent.has_tools else max(one.metrics.turns, 2)
+
     def _counted(self, one: TaskResult, steps: list[Step]) -> str:
         """Whether tokens and cost are the script's."""
-        requests = len(steps) if self.agent.has_tools else max(one.metrics.turns, 2)
+        requests = self._requests(one, steps)
         used = sum((Tokens(**USAGE) for _ in range(requests)), Tokens())
         found = sum((usage.tokens for usage in one.usage), Tokens())
         if found != used:

@@ -21,7 +21,7 @@ from proctor.agents.program_agent import ProgramAgent, choose_dialect
 from proctor.core.agent import AgentSetup
 from proctor.core.agent_options import AgentOptions
 from proctor.core.causes import Cause
-from proctor.core.errors import UsageError
+from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.result import Tokens
 from proctor.gateway import ProviderAuth, ReplayBackend, Secret, Upstream, load_recording
 from program_lab import IN_CI, need_agent, processes_with, program_run, requests_of, script
@@ -204,6 +204,42 @@ def test_an_option_without_a_setting_is_refused_in_one_sentence(agent: LabAgent)
     for options in refused:
         with pytest.raises(UsageError):
             agent.kind(AgentSetup(agent_options=options))
+
+
+def wrong_program(folder: Path, what: str) -> Path:
+    """What somebody may give as a program by mistake."""
+    match what:
+        case "nothing":
+            return folder / "nothing"
+        case "folder":
+            return folder
+        case "system":
+            return Path("/bin/true")
+        case "text":
+            program = folder / "program"
+            program.write_text("notes\n")
+        case "shell":
+            program = folder / "program"
+            program.write_text("#!/bin/sh\necho 1.2.3\n")
+        case _:
+            package = folder / "node_modules" / "another-agent"
+            package.mkdir(parents=True)
+            (package / "package.json").write_text('{"name": "another-agent", "version": "1.2.3", "bin": {"x": "x.js"}}')
+            program = package / "x.js"
+            program.write_text("#!/usr/bin/env node\n")
+    program.chmod(0o644 if what == "text" else 0o755)
+    return program
+
+
+@pytest.mark.parametrize("what", ["nothing", "folder", "system", "text", "shell", "another package"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_program_that_is_another_is_refused_before_anything_is_run(
+    agent: LabAgent, what: str, tmp_path: Path
+) -> None:
+    program = wrong_program(tmp_path, what)
+    with pytest.raises(InfrastructureError) as refused:
+        agent.kind(AgentSetup(program=str(program))).versions()
+    assert str(program) in str(refused.value)
 
 
 def offered_tools(recording: Path) -> set[str]:

@@ -156,8 +156,16 @@ def test_an_agent_that_gives_up_at_a_malformed_response_has_not_failed_itself(
     last = ExchangeFinished(
         conversation="main", role=Role.MAIN, model="m", status=200, seconds=1.0, malformed=malformed
     )
-    failure = _exchange_failure(last, gave_up=gave_up)
+    failure = _exchange_failure(last, gave_up=gave_up, responses=1)
     assert (failure and failure[0]) == cause
+
+
+@pytest.mark.parametrize(("responses", "cause"), [(0, Cause.PROVIDER_ERROR), (1, Cause.AGENT_CRASHED)])
+def test_an_agent_whose_every_request_was_refused_has_not_been_tested(responses: int, cause: Cause) -> None:
+    last = ExchangeFinished(conversation="main", role=Role.MAIN, model="m", status=400, seconds=1.0)
+    failure = _exchange_failure(last, gave_up=True, responses=responses)
+    assert failure is not None
+    assert failure[0] is cause
 
 
 class Asking(Nop):

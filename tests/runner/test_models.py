@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from proctor.agents import agent_class
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.model_aliases import MODEL_ALIASES
 from proctor.gateway import GatewaySessionSpec, ProviderAuth, Providers, ReplayBackend, ScriptBackend, Upstream
-from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, make_backend, parse_model
+from proctor.runner.models import SCRIPTED_MODEL, ModelAccess, asked_dialects, make_backend, parse_model
 from sessions import Toys
 from toy_provider import KEY
 
@@ -96,6 +97,9 @@ def test_each_provider_has_its_key_and_its_address() -> None:
 
 def test_a_server_of_ones_own_speaks_openais_dialects_and_may_want_no_key() -> None:
     assert reached({}, vllm="http://127.0.0.1:8000") == {"openai": ("http://127.0.0.1:8000/v1", ProviderAuth.NONE)}
+    for name in ("anthropic", "openai", "gemini"):
+        found = reached({}, **{name: "http://127.0.0.1:8000/v1"})
+        assert found == {name: ("http://127.0.0.1:8000/v1", ProviderAuth.NONE)}
     keyed = {"OPEN_ROUTER_API_KEY": "dummy-router-key"}
     router = {"open-router": "https://example.org/api/v1"}
     assert reached(keyed, **router) == {"openai": ("https://example.org/api/v1", ProviderAuth.BEARER)}
@@ -112,10 +116,47 @@ def test_the_models_name_may_say_which_provider() -> None:
         reached({}, "m", **urls)
 
 
-@pytest.mark.parametrize(("name", "url"), [("vLLM", "http://x"), ("a", "localhost:8000"), ("a", ""), ("a", "ftp://x")])
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        *(("vLLM", "http://x"), ("a", "localhost:8000"), ("a", ""), ("a", "ftp://x"), ("a", "http://me:key@x/v1")),
+        *(
+            ("a", "http://x/v1?api-version=1"),
+            ("openai", "http://x/v1/chat/completions"),
+            ("a", "http://x/v1/responses/"),
+        ),
+        *(("anthropic", "http://x/v1/messages"), ("gemini", "http://x/v1beta/models/m:generateContent")),
+        *(("a", "http://x:port/v1"), ("a", "http://[x/v1"), ("a", "http://x:99999999/v1")),
+    ],
+)
 def test_a_provider_that_is_none_is_refused(name: str, url: str) -> None:
     with pytest.raises(UsageError, match="--provider"):
         ModelAccess.from_environment({}, urls={name: url})
+
+
+def asked(agent: str, model: str, *names: str) -> tuple[str, ...]:
+    return asked_dialects(parse_model(model, names), agent_class(agent))
+
+
+def test_a_model_of_a_provider_that_the_user_has_named_is_asked_in_that_providers_dialects() -> None:
+    for model in ("claude-sonnet-4-5", "gemini-2.5-pro", "qwen3"):
+        assert asked("pi", f"vllm/{model}", "vllm") == ("chat",)
+        assert asked("pi", f"openai/{model}", "openai") == ("chat",)
+        assert asked("pi", f"anthropic/{model}", "anthropic") == ("messages",)
+    assert asked("pi", "vllm/gpt-5.5", "vllm") == ("responses",)
+    assert asked("qwen", "gpt-5.5") == ("chat",)
+    assert [asked("pi", model) for model in ("claude-sonnet-4-5", "gemini-2.5-pro")] == [("messages",), ("gemini",)]
+    assert asked("command", "vllm/claude-sonnet-4-5", "vllm") == ()
+    for agent in ("gemini", "claude_code"):
+        with pytest.raises(UsageError, match="the provider vllm is asked in chat or responses"):
+            asked(agent, "vllm/qwen3", "vllm")
+
+
+def test_the_key_that_a_run_needs_is_that_of_its_models_dialect() -> None:
+    access = ModelAccess.from_environment({"ANTHROPIC_API_KEY": KEY})
+    choice = parse_model("gpt-5.5")
+    with pytest.raises(UsageError, match="set OPENAI_API_KEY"):
+        make_backend(choice, access, asked_dialects(choice, agent_class("pi")))
 
 
 def test_an_agent_needs_the_key_of_its_own_dialect() -> None:

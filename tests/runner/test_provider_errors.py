@@ -123,7 +123,7 @@ async def test_a_request_that_the_provider_finds_wrong_is_the_agents_own_doing(o
     assert provider.asked.total() == 1
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_refused_login_stops_the_run_before_the_next_task(toys: Toys, status: int) -> None:
     toys.benchmark = Toy(12)
     async with toy_provider() as provider:
@@ -157,6 +157,15 @@ async def test_a_login_that_is_refused_for_something_on_the_side_does_not_stop_a
         ended = await one.run(provider, command=("sh", "-c", twice), max_turns=2 * provider.turns)
         assert provider.asked.total() == provider.turns + 1
     assert (ended.stopped_by, one.outcomes()) == (None, {"toy-0001": ("resolved", "solved", 1)})
+
+
+async def test_an_agent_with_a_model_cannot_stop_the_run_by_asking_for_one_that_is_none(one: Toys) -> None:
+    async with toy_provider() as provider:
+        provider.overrides["toy-0001"] = [answering(provider), *[failing(404, "not_found_error")] * FOREVER]
+        command = ("sh", "-c", f"{TOY_WORDS}; exit 3")
+        ended = await one.run(provider, command=command)
+    assert ended.stopped_by is None
+    assert [attempt.cause for attempt in only(one).attempts] == [Cause.AGENT_CRASHED]
 
 
 async def test_a_provider_error_that_was_overcome_is_not_the_cause(one: Toys) -> None:

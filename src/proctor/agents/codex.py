@@ -1,6 +1,7 @@
 """Codex CLI, run once per task through ``codex exec``."""
 
 import json
+import re
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +37,7 @@ class Codex(ProgramAgent):
     foreign_variables = ("CODEX_*", "OPENAI_*")
     reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
     folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
+    version_line = re.compile(r"codex\S* \d+\.\d+\S*")
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         super().__init__(setup)

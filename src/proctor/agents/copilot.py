@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import re
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,7 +18,6 @@ from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
 from proctor.core.formatting import truncate_line
-from proctor.core.programs import first_line
 
 # Where npm puts the program of each platform, seen from a folder above the launcher.
 _NATIVE: Final = ("node_modules/@github/copilot-linux-*/copilot", "copilot-linux-*/copilot")
@@ -46,6 +46,7 @@ class Copilot(ProgramAgent):
     efforts = EFFORTS
     scripted_model = "gpt-5.5"
     foreign_variables = ("COPILOT_*", "GH_*", "GITHUB_*", "OTEL_*", "USE_*GREP*", "TGREP_*")
+    version_line = re.compile(r".*Copilot.* v?\d+\.\d+\S*")
     reserved_variables = frozenset(
         {
             *(
@@ -77,11 +78,8 @@ class Copilot(ProgramAgent):
         """The version of the program on this machine."""
         program = self.find_program()
         package = program.companions[_PACKAGE]
-        try:
-            line = first_line(["env", f"{_PACKAGE_VARIABLE}={package}", program.path, "--version"])
-        except OSError as error:
-            raise InfrastructureError(f"{self.title} does not run: {error}", where=program.path) from error
-        return {self.name: line.rstrip(".")}
+        argv: list[str | Path] = ["env", f"{_PACKAGE_VARIABLE}={package}", program.path, "--version"]
+        return {self.name: self.ask_version(program.path, argv).rstrip(".")}
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """No hooks; the appended prompt is the profile of an agent, which the program puts behind its own prompt."""

@@ -56,10 +56,7 @@ class NodeAgent(FileHidingAgent):
             )
         if (known := package_version(script)) is not None:
             return {self.name: known, "node": node}
-        try:
-            return {self.name: first_line([program.path, script, "--version"]), "node": node}
-        except OSError as error:
-            raise InfrastructureError(f"{self.title} does not run: {error}", where=script) from error
+        return {self.name: self.ask_version(script, [program.path, script, "--version"]), "node": node}
 
     def arguments(self, request: AgentRequest) -> list[str]:
         """The script, with the modules in front of it."""

@@ -153,6 +153,7 @@ class ProgramAgent(Agent):
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
         reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
         folders: variables that name folders of the program's own, made anew for each attempt.
+        version_line: matches what the program says with --version, and what others say as rarely as possible.
 
     Args:
         grace_seconds: how long the program has to exit once it has been interrupted; 0: it is killed at once.
@@ -167,6 +168,7 @@ class ProgramAgent(Agent):
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     reserved_variables: ClassVar[frozenset[str]] = frozenset()
     folders: ClassVar[Mapping[str, str]] = {}
+    version_line: ClassVar[re.Pattern[str]] = re.compile(r"v?\d+\.\d+\.\d+\S*")
     needs_sandbox = False
     pins_model = True
     ends_by_gateway = True
@@ -185,7 +187,7 @@ class ProgramAgent(Agent):
         """The program on this machine.
 
         Raises:
-            InfrastructureError: there is none, or it is not executable.
+            InfrastructureError: there is none, it is not executable, or it is another agent's.
         """
 
     @abstractmethod
@@ -207,10 +209,25 @@ class ProgramAgent(Agent):
     def versions(self) -> dict[str, str]:
         """The version of the program on this machine."""
         program = self.find_program().path
+        return {self.name: self.ask_version(program, [program, "--version"])}
+
+    def ask_version(self, program: Path, argv: Sequence[str | Path]) -> str:
+        """What the program says of its version.
+
+        Raises:
+            InfrastructureError: it does not run, or is another.
+        """
         try:
-            return {self.name: first_line([program, "--version"])}
+            line = first_line(argv)
         except OSError as error:
             raise InfrastructureError(f"{self.title} does not run: {error}", where=program) from error
+        if not self.version_line.fullmatch(line):
+            raise InfrastructureError(
+                f"this is not {self.title}: with --version it says {truncate_line(line, 80)!r}",
+                where=program,
+                fix=self.remedy,
+            )
+        return line
 
     def prepare_spec(self, spec: EnvironmentSpec, request: AgentRequest) -> EnvironmentSpec:
         """Mount the program, read-only.
@@ -237,7 +254,7 @@ class ProgramAgent(Agent):
         """The program, or its launcher: the one that the user names, or else this machine's.
 
         Raises:
-            InfrastructureError: there is none, or it is not executable.
+            InfrastructureError: there is none, it is not executable, or it is another agent's.
         """
         found = partial(
             find_program,
@@ -247,7 +264,9 @@ class ProgramAgent(Agent):
             python_package=self.python_package,
         )
         missing = f"{self.title} is not installed here"
-        return resolve_program(self._setup.program, found, missing=missing, fix=self.remedy)
+        program = resolve_program(self._setup.program, found, missing=missing, fix=self.remedy)
+        _check_package(program, self.command, title=self.title, fix=self.remedy)
+        return program
 
     def find_native(self, patterns: Sequence[str]) -> Path:
         """The native program, also where npm has put a launcher in front of it.
@@ -271,6 +290,12 @@ class ProgramAgent(Agent):
         """Where a companion of the program is in the environment."""
         return str(program.companions[name]) if self._setup.in_place else f"{self._target}-{name}"
 
+    @classmethod
+    def dialects_for(cls, model: str, spoken: Sequence[str]) -> tuple[str, ...]:
+        """The one dialect in which it asks this model."""
+        usable = super().dialects_for(model, spoken)
+        return (choose_dialect(model, usable),) if usable else ()
+
     def _dialect(self, request: AgentRequest) -> str:
         """The dialect in which the program asks the run's model, where it knows several.
 
@@ -279,7 +304,10 @@ class ProgramAgent(Agent):
         """
         if request.model is None:
             raise UsageError(f"{self.title} requires --model")
-        return choose_dialect(request.model, self.dialects)
+        chosen = self.dialects_for(request.model, request.dialects or self.dialects)
+        if not chosen:
+            raise UsageError(f"{self.title} cannot ask in {', '.join(request.dialects)}, as the model's provider does")
+        return chosen[0]
 
     async def solve(
         self, request: AgentRequest, environment: Environment, on_progress: ProgressCallback
@@ -364,18 +392,38 @@ def choose_dialect(model: str, dialects: Sequence[str]) -> str:
 
 def package_version(program: Path) -> str | None:
     """The version of the npm package that a program is in, which takes no start of it; None: it is in no package."""
+    package = _package_of(program)
+    return package.version or None if package is not None else None
+
+
+def _check_package(program: Path, command: str, *, title: str, fix: str) -> None:
+    """See that a program that npm has installed is this command, and not another agent's.
+
+    Raises:
+        InfrastructureError: its package has other commands only.
+    """
+    package = _package_of(program)
+    commands = package.bin if package is not None else None
+    names = [package.name.rpartition("/")[2]] if package is not None and isinstance(commands, str) else commands
+    if package is not None and names and command not in names:
+        raise InfrastructureError(f"this is {package.name or 'another package'}, not {title}", where=program, fix=fix)
+
+
+class _Package(Record):
+    name: str = ""
+    version: str = ""
+    bin: dict[str, str] | str | None = None
+
+
+def _package_of(program: Path) -> _Package | None:
+    """The npm package that a program is in."""
     described = next((path for folder in program.parents if (path := folder / "package.json").is_file()), None)
     if described is None or "node_modules" not in described.parts:
         return None
     try:
-        version = msgspec.json.decode(described.read_bytes(), type=_Package).version
+        return msgspec.json.decode(described.read_bytes(), type=_Package)
     except (OSError, msgspec.DecodeError):
         return None
-    return version or None
-
-
-class _Package(Record):
-    version: str = ""
 
 
 def check_prompt(text: str) -> str:

@@ -4,7 +4,7 @@ Agents are found through the entry point group ``proctor.agents``, built-in ones
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -34,6 +34,7 @@ class AgentRequest(Record):
 
     Attributes:
         model: a full model id; None leaves the choice to the agent's own program.
+        dialects: those that the model's provider speaks; empty where any may be.
         model_path: the path of this attempt at the gateway (``/t/<token>``), to be appended to the environment's
             `model_url`.
         claude_config_dir: the sandbox's claude-config folder on the host, where the agent has one.
@@ -56,6 +57,7 @@ class AgentRequest(Record):
     sandbox: str | None = None
     own_login: bool = False
     model: str | None = None
+    dialects: tuple[str, ...] = ()
     model_path: str | None = None
     max_turns: int = 100
     wall_seconds: float | None = None
@@ -159,6 +161,11 @@ class Agent(ABC):
             known = f"choose one of {', '.join(self.efforts)}" if self.efforts else "leave --effort out"
             has = f"has no effort {effort!r}" if self.efforts else "has no setting for effort"
             raise UsageError(f"the agent {self.name} {has}", fix=known)
+
+    @classmethod
+    def dialects_for(cls, model: str, spoken: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG003 - for subclasses
+        """Those of its dialects in which it may ask this model, whose provider speaks `spoken`; all by default."""
+        return tuple(dialect for dialect in cls.dialects if dialect in spoken)
 
     def versions(self) -> dict[str, str]:
         """The programs that it runs, with their versions, for the run's configuration; none by default.

@@ -254,6 +254,11 @@ def is_token_count(path: str) -> bool:
     return path.endswith(("/messages/count_tokens", ":countTokens", "/responses/input_tokens"))
 
 
+def is_model_list(method: str, path: str) -> bool:
+    """Whether a request asks which models there are, or what one of them is."""
+    return method in {"GET", "HEAD"} and (path.endswith("/models") or "/models/" in path)
+
+
 def _model_list(names: list[str]) -> dict[str, Any]:
     """A list of models that clients of all dialects can read."""
     listed = [

@@ -128,6 +128,7 @@ class ExchangeTracker(SendObserver):
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
         if self._stream is not None:
+            self._stream.finish(self._elapsed_ms())
             events = self._stream.events
             if events.error is not None:
                 cut = cut or events.error
@@ -162,11 +163,16 @@ class ExchangeTracker(SendObserver):
     def _used(self, cut: str | None, *, is_whole: bool) -> tuple[Usage, ...]:
         """What the provider reported; estimates of what it did not, of every try that may have arrived there.
 
-        A whole message that does not say what it used has used nobody knows how much.
+        A whole message that does not say what it used, or not after the last of its text, has used nobody knows how
+        much.
         """
-        reported = self._usage.total(None if cut is None else self._usage.unreported_bytes)
-        lost = (self._unanswered,) * self._lost_tries
         unknown = is_whole and self._status == HTTPStatus.OK
+        is_partial = unknown and self._usage.is_partial
+        reported = self._usage.total(self._usage.unreported_bytes if cut is not None or is_partial else None)
+        lost = (self._unanswered,) * self._lost_tries
+        if is_partial:
+            first, *others = reported
+            return (*lost, msgspec.structs.replace(first, unknown=True), *others)
         if reported or not (self._under_way or unknown) or (self._is_foreign_page and not unknown):
             return (*lost, *reported)
         output = max(self._unanswered.tokens.output, self._usage.unreported_bytes)

@@ -36,6 +36,11 @@ class UsageAccumulator:
         """Whether anything was reported."""
         return bool(self._usages)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether the model has written more after a report that was not of all of it."""
+        return self.has_usage and not self._final and self.unreported_bytes > 0
+
     def add_delivered(self, length: int) -> None:
         """So many bytes of what the model wrote have arrived, and no report of their usage yet."""
         self.unreported_bytes += length

@@ -39,6 +39,8 @@ MAX_IN_MEMORY_BYTES: Final = 64 * 1024
 SOFT_DELTA_LIMIT: Final = 16 * 1024
 HARD_DELTA_LIMIT: Final = 64 * 1024
 _BLOCK: Final = 256 * 1024
+# Of the last requests of all conversations of a session, held for the next ones.
+MAX_RECENT_BYTES: Final = 4 * 1024 * 1024
 
 Clock = Callable[[], datetime]
 
@@ -170,16 +172,20 @@ class PreparedRequest(Record):
     digests: tuple[bytes, ...]
 
 
-class _DigestedMessage(NamedTuple):
-    """One message of a request and its digest, without cache marks. Only new messages are decoded for that."""
+class _RecentRequest(NamedTuple):
+    """The last request of a conversation: most of the next one is the same, byte for byte, and needs no new digests.
 
-    digest: bytes
-    raw: Raw
-    decoded: bytes | None
-    dialect: Dialect
+    Attributes:
+        parts: each with its id, by member.
+    """
 
-    def value(self) -> bytes:
-        return _canonical(self.raw, self.dialect.recorded_item) if self.decoded is None else self.decoded
+    size: int
+    messages: list[Raw]
+    digests: list[bytes]
+    parts: dict[str, tuple[Raw, str]]
+
+
+_NO_REQUEST: Final = _RecentRequest(0, [], [], {})
 
 
 class Recorder:
@@ -195,6 +201,7 @@ class Recorder:
         self._parts: set[str] = set()
         self._canonical: dict[bytes, bytes] = {}
         self._written: dict[str, tuple[int, tuple[bytes, ...]]] = {}
+        self._recent: dict[tuple[str, str], _RecentRequest] = {}
         self._numbers = 0
         self._new = True
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,23 +237,42 @@ class Recorder:
         dialect = call.dialect
         separate = {"model", "stream", dialect.system, dialect.tools, dialect.conversation, *dialect.unrecorded}
         rest = {name: value for name, value in sorted(fields.items()) if name not in separate}
-        messages = [self._message(raw, dialect) for raw in call.messages]
-        digests = tuple(message.digest for message in messages)
-        base, before = self._written.get(conversation, (None, ()))
-        keep = next((i for i, (old, new) in enumerate(zip(before, digests, strict=False)) if old != new), None)
-        keep = min(len(before), len(digests)) if keep is None else keep
+        recent = self._recent.pop((dialect.name, conversation), _NO_REQUEST)
+        messages, new = call.messages, dict[bytes, bytes]()
+        digests = [
+            known if raw == before else self._message_digest(raw, dialect, new)
+            for raw, before, known in zip(messages, recent.messages, recent.digests, strict=False)
+        ]
+        digests += [self._message_digest(raw, dialect, new) for raw in messages[len(digests) :]]
+        base, written = self._written.get(conversation, (None, ()))
+        keep = next((i for i, pair in enumerate(zip(written, digests, strict=False)) if pair[0] != pair[1]), None)
+        keep = min(len(written), len(digests)) if keep is None else keep
+        parts: dict[str, tuple[Raw, str]] = {}
+
+        def identity(name: str, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
+            if raw is None:
+                return None
+            before, known = recent.parts.get(name, (None, ""))
+            parts[name] = (raw, known if raw == before else self._shared_part(raw, strip))
+            return parts[name][1]
+
+        added = (
+            new[known] if known in new else _canonical(raw, dialect.recorded_item)
+            for raw, known in zip(messages[keep:], digests[keep:], strict=True)
+        )
         request = RecordedRequest(
             dialect=dialect.name,
             model=call.model,
             stream=call.stream,
-            system=self._shared_part(fields.get(dialect.system), strip_blocks),
-            tools=self._shared_part(fields.get(dialect.tools), strip_blocks),
-            params=self._shared_part(Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
+            system=identity("system", fields.get(dialect.system), strip_blocks),
+            tools=identity("tools", fields.get(dialect.tools), strip_blocks),
+            params=identity("params", Raw(msgspec.json.encode(rest)), lambda value: value) if rest else None,
             base=base if keep else None,
             keep=keep,
-            add=[Raw(self._redactor.redact_bytes(message.value())) for message in messages[keep:]],
+            add=[Raw(self._redactor.redact_bytes(value)) for value in added],
         )
-        return PreparedRequest(start=start, request=request, digests=digests)
+        self._remember((dialect.name, conversation), _RecentRequest(call.size, messages, digests, parts))
+        return PreparedRequest(start=start, request=request, digests=tuple(digests))
 
     def write_exchange(
         self, exchange: RecordedExchange, prepared: PreparedRequest, buffer: EventBuffer | None = None
@@ -294,17 +320,23 @@ class Recorder:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _message(self, raw: Raw, dialect: Dialect) -> "_DigestedMessage":
-        seen = digest(raw)
-        if (known := self._canonical.get(seen)) is not None:
-            return _DigestedMessage(known, raw, None, dialect)
-        value = _canonical(raw, dialect.recorded_item)
-        self._canonical[seen] = digest(value)
-        return _DigestedMessage(self._canonical[seen], raw, value, dialect)
+    def _remember(self, conversation: tuple[str, str], request: _RecentRequest) -> None:
+        """Hold a request for the next one of its conversation; the oldest go when all of them are too large."""
+        self._recent[conversation] = request
+        while sum(one.size for one in self._recent.values()) > MAX_RECENT_BYTES:
+            del self._recent[next(iter(self._recent))]
 
-    def _shared_part(self, raw: Raw | None, strip: Callable[[Any], Any]) -> str | None:
-        if raw is None:
-            return None
+    def _message_digest(self, raw: Raw, dialect: Dialect, new: dict[bytes, bytes]) -> bytes:
+        """The digest of a message without what moves; one that was not seen before is added to `new` without it."""
+        seen = digest(raw)
+        if (known := self._canonical.get(seen)) is None:
+            value = _canonical(raw, dialect.recorded_item)
+            known = self._canonical[seen] = digest(value)
+            new[known] = value
+        return known
+
+    def _shared_part(self, raw: Raw, strip: Callable[[Any], Any]) -> str:
+        """The id of a part that requests share, which is written when it is new."""
         seen = digest(raw)
         if seen not in self._canonical:
             value = self._redactor.redact_bytes(_canonical(raw, strip))

@@ -1,7 +1,8 @@
 """Content of a conversation that the provider would fetch: with it an agent reaches the web, as with a hosted tool.
 
 Most conversations have none. The types below describe messages without any, as far as a message can have some: what
-does not fit is searched member by member. So a long conversation is read once, by the decoder.
+does not fit is searched member by member. So a long conversation is read once, by the decoder. Its hundreds of objects
+live for a moment, and the garbage collector does not look at them.
 """
 
 import re
@@ -24,16 +25,16 @@ _OWN_MEMBERS: Final = frozenset({"args", "arguments", "response"})
 _NotRemote = Annotated[str, Meta(pattern=f"^(?i:(?!{_REMOTE_URL}))")]
 
 
-class _PlainUrl(Struct):
+class _PlainUrl(Struct, gc=False):
     url: _NotRemote | None = None
 
 
-class _PlainFile(Struct):
+class _PlainFile(Struct, gc=False):
     file_data: _NotRemote | None = None
     file_url: None = None
 
 
-class PlainPart(Struct):
+class PlainPart(Struct, gc=False):
     """A part of a message in OpenAI's dialects."""
 
     image_url: _NotRemote | _PlainUrl | None = None
@@ -43,36 +44,36 @@ class PlainPart(Struct):
     file: _PlainFile | None = None
 
 
-class PlainMessage(Struct):
+class PlainMessage(Struct, gc=False):
     """A message of Chat Completions."""
 
     content: str | list[PlainPart] | None = None
 
 
-class _PlainFunctionResponse(Struct):
+class _PlainFunctionResponse(Struct, gc=False):
     parts: None = None
 
 
-class _PlainGeminiPart(Struct):
+class _PlainGeminiPart(Struct, gc=False):
     camel_file: None = field(name="fileData", default=None)
     snake_file: None = field(name="file_data", default=None)
     camel_response: _PlainFunctionResponse | None = field(name="functionResponse", default=None)
     snake_response: _PlainFunctionResponse | None = field(name="function_response", default=None)
 
 
-class PlainContent(Struct):
+class PlainContent(Struct, gc=False):
     """A content of the Gemini API."""
 
     parts: list[_PlainGeminiPart] | _PlainGeminiPart | None = None
 
 
-class _PlainSource(Struct):
+class _PlainSource(Struct, gc=False):
     type: Annotated[str, Meta(pattern="^(?!url$)")] | None = None
     url: None = None
     content: "str | list[PlainBlock] | None" = None
 
 
-class PlainBlock(Struct):
+class PlainBlock(Struct, gc=False):
     """A message of the Messages API, or a block of one."""
 
     source: str | _PlainSource | None = None

@@ -5,7 +5,8 @@ from typing import Any, Final
 import msgspec
 
 SseEvent = dict[str, Any]
-MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
+_ENDS: Final = (b"\n\n", b"\n\r\n")
 
 
 class EventSplitter:
@@ -15,22 +16,42 @@ class EventSplitter:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest = bytearray()
         self._dropping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The data of the events that this chunk completes."""
-        data = self._rest + chunk if self._rest else chunk
+        data = chunk
+        if self._rest:
+            # What has arrived of a long event is not searched again with each chunk.
+            edge = bytes(self._rest[-2:]) + chunk
+            self._rest += chunk
+            if not any(end in edge for end in _ENDS):
+                self._limit()
+                return []
+            data = bytes(self._rest)
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
-        *blocks, self._rest = data.split(b"\n\n")
+        *blocks, rest = data.split(b"\n\n")
+        self._rest = bytearray(rest)
         if self._dropping and blocks:
             blocks.pop(0)
             self._dropping = False
-        if len(self._rest) > MAX_EVENT_BYTES:
-            self._rest = b""
-            self._dropping = True
+        self._limit()
         return [payload for block in blocks if (payload := _payload(block))]
+
+    def finish(self) -> bytes:
+        """The data of an event that the stream ends with, without the empty line after it; empty where there is none.
+
+        It may be a piece of one.
+        """
+        rest, self._rest = bytes(self._rest), bytearray()
+        return b"" if self._dropping else _payload(rest.replace(b"\r\n", b"\n").rstrip(b"\r\n"))
+
+    def _limit(self) -> None:
+        if len(self._rest) > MAX_EVENT_BYTES:
+            self._rest.clear()
+            self._dropping = True
 
 
 def _payload(block: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from proctor.gateway.dialects.base import Dialect, EventReader
+from proctor.gateway.dialects.base import Dialect, EventReader, is_whole_event
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.sse import EventSplitter
 
@@ -24,9 +24,18 @@ class EventStreamReader:
     def feed(self, chunk: bytes, at_ms: int) -> None:
         """Read a chunk that was relayed."""
         for payload in self._splitter.feed(chunk):
-            if self._on_event is not None:
-                self._on_event(payload, at_ms)
-            self.events.read(payload)
+            self._read(payload, at_ms)
+
+    def finish(self, at_ms: int) -> None:
+        """Read an event that lacks nothing but the empty line after it: clients read it, too."""
+        payload = self._splitter.finish()
+        if payload and is_whole_event(payload):
+            self._read(payload, at_ms)
+
+    def _read(self, payload: bytes, at_ms: int) -> None:
+        if self._on_event is not None:
+            self._on_event(payload, at_ms)
+        self.events.read(payload)
 
 
 class BodyReader:

@@ -14,6 +14,8 @@ from typing import Final, Protocol
 # What a request may wait for on average; all that the gateway does takes less than a millisecond.
 MAX_WAIT_SECONDS: Final = 0.0005
 _WEIGHT_OF_LAST: Final = 0.2
+# A slow disk that nobody waits for is asked this much later: meanwhile the thread would take time from the response.
+_DELAY_SECONDS: Final = 0.003
 
 
 class Syncable(Protocol):
@@ -37,6 +39,7 @@ class SyncQueue:
         self._pending: dict[Syncable, list[asyncio.Future[None]]] = {}
         self._errors: dict[Syncable, OSError] = {}
         self._syncing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._average_seconds = 0.0
 
     async def sync(self, recording: Syncable) -> None:
@@ -46,10 +49,13 @@ class SyncQueue:
             OSError: it, or what was written before, cannot be synced.
         """
         waiting = self._pending.setdefault(recording, [])
-        if self._syncing is None:
-            self._syncing = asyncio.create_task(self._sync_all())
-        if self._average_seconds <= self._max_wait_seconds:
-            done = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if self._average_seconds > self._max_wait_seconds:
+            if self._syncing is None and self._timer is None:
+                self._timer = loop.call_later(_DELAY_SECONDS, self._start)
+        else:
+            self._start()
+            done = loop.create_future()
             waiting.append(done)
             await done
         if (error := self._errors.get(recording)) is not None:
@@ -61,9 +67,19 @@ class SyncQueue:
 
     async def close(self) -> None:
         """Finish what was asked for, and end the thread."""
+        if self._pending:
+            self._start()
         while self._syncing is not None:
             await asyncio.wait({self._syncing})
         self._thread.shutdown()
+
+    def _start(self) -> None:
+        """Sync what is pending, unless that is under way."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._syncing is None:
+            self._syncing = asyncio.create_task(self._sync_all())
 
     async def _sync_all(self) -> None:
         loop = asyncio.get_running_loop()

@@ -27,6 +27,7 @@ from proctor.gateway.backend import (
     Sleep,
     StreamBroken,
     TimedChunk,
+    is_model_list,
     is_token_count,
     json_reply,
     synthetic_reply,
@@ -43,7 +44,9 @@ DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 NO_CONNECTION: Final = 0
 _UNAUTHORIZED: Final = 401
 _AUTH_STATUSES: Final = frozenset({_UNAUTHORIZED, 402, 403})
+_NOT_FOUND: Final = 404
 _RATE_LIMITED: Final = 429
+_FIRST_REDIRECT: Final = 300
 _FIRST_ERROR: Final = 400
 _SERVER_ERROR: Final = 500
 _MAX_DETAIL: Final = 300
@@ -58,6 +61,8 @@ _VERSIONED: Final = re.compile(r"/v\d+[a-z0-9]*$")
 _CREDENTIAL_PARAMETERS: Final = frozenset({"key", "$key", "api_key", "api-key", "access_token", "oauth_token"})
 _INVALID: Final = frozenset({400, 422})
 _USAGE_OPTIONS: Final = b"stream_options"
+# What servers say of a stream of events that do not call it one.
+_UNNAMED_TYPES: Final = frozenset({"", "text/plain", "application/octet-stream", "application/x-ndjson"})
 _MAX_ERROR_BYTES: Final = 1024 * 1024
 _NOT_FORWARDED: Final = frozenset(
     {
@@ -166,19 +171,24 @@ class Upstream(Backend, Responder):
         """Forward a model request."""
         plain = call.dialect.without_usage_options(call.body) if call.hides_usage else None
         if plain is not None and self._refuses_usage_options:
-            return await self._send(replace(incoming, body=plain), call.dialect)
-        return await self._send(incoming, call.dialect, plain)
+            return await self._send(replace(incoming, body=plain), call.dialect, stream=call.stream)
+        return await self._send(incoming, call.dialect, plain, stream=call.stream)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
-        """Forward any other request, unless it would spend on our key what the gateway cannot meter."""
+        """Forward any other request, unless it would spend on our key what cannot be metered, or read what is stored.
+
+        An account's files, batches and stored conversations are no part of a task.
+        """
         path = incoming.path.partition("?")[0]
-        harmless = incoming.method in {"GET", "HEAD"} or is_token_count(path)
+        harmless = is_model_list(incoming.method, path) or (incoming.method == "POST" and is_token_count(path))
         if not self.passes_login and not harmless:
-            message = f"{incoming.method} {path} cannot be metered, so it is not forwarded"
+            message = f"{incoming.method} {path} is not forwarded: it is no request that the gateway meters"
             return json_reply(403, MESSAGES.error_body(403, message), headers=NO_RETRY_HEADERS)
         return await self._send(incoming, MESSAGES)
 
-    async def _send(self, incoming: IncomingRequest, dialect: Dialect, plain_body: bytes | None = None) -> BackendReply:
+    async def _send(
+        self, incoming: IncomingRequest, dialect: Dialect, plain_body: bytes | None = None, *, stream: bool = False
+    ) -> BackendReply:
         """Send a request, and try again after errors; `plain_body` is without what the gateway has added to it."""
         errors: list[int] = []
         waited = 0.0
@@ -191,8 +201,8 @@ class Upstream(Backend, Responder):
             started = time.monotonic()
             response, reason = await self._send_once(incoming)
             waited += time.monotonic() - started
-            if response is not None and response.status < _FIRST_ERROR:
-                return self._relay(dialect, response, tuple(errors))
+            if response is not None and response.status < _FIRST_REDIRECT:
+                return self._relay(dialect, response, tuple(errors), stream=stream)
             status = NO_CONNECTION if response is None else response.status
             body = b"" if response is None else await _error_body(response)
             headers: Mapping[str, str] = {} if response is None else response.headers
@@ -222,7 +232,7 @@ class Upstream(Backend, Responder):
         except HttpConnectionError as error:
             incoming.sends.request_failed(sent=not isinstance(error, NotConnectedError))
             return None, str(error)
-        incoming.sends.response_received(error=response.status >= _FIRST_ERROR)
+        incoming.sends.response_received(error=response.status >= _FIRST_REDIRECT)
         return response, ""
 
     def _forwarded_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
@@ -232,8 +242,12 @@ class Upstream(Backend, Responder):
         forwarded |= self._auth
         return forwarded
 
-    def _relay(self, dialect: Dialect, response: HttpResponse, errors: tuple[int, ...]) -> BackendReply:
+    def _relay(
+        self, dialect: Dialect, response: HttpResponse, errors: tuple[int, ...], *, stream: bool
+    ) -> BackendReply:
         headers = self._returned_headers(response.headers)
+        if stream and headers.get("content-type", "").partition(";")[0].strip().lower() in _UNNAMED_TYPES:
+            headers["content-type"] = "text/event-stream"
         length = response.headers.get("content-length")
         if length is not None and "content-encoding" not in response.headers:
             headers["content-length"] = length
@@ -278,7 +292,10 @@ class Upstream(Backend, Responder):
                 # Older Claude Code retries a 529 whatever `x-should-retry` says, unless `retry-after` is long.
                 returned["retry-after"] = "3600"
         detail = clean.redact_text(reason or body.decode("utf-8", "replace"))
-        shown = 502 if status == NO_CONNECTION else status
+        is_redirect = NO_CONNECTION < status < _FIRST_ERROR
+        if is_redirect:
+            detail = clean.redact_text(f"it redirects to {headers.get('location', 'another address')}")
+        shown = 502 if status == NO_CONNECTION or is_redirect else status
         # Where an agent would try again after what is final here, it gets a status after which it does not.
         relayed = dialect.final_error_status(shown, asked) if self._retry.tries > 1 else shown
         if status == NO_CONNECTION:
@@ -304,6 +321,12 @@ class Upstream(Backend, Responder):
         if status == _RATE_LIMITED:
             message = f"the provider limited the rate at {tries} tries in a row: {excerpt}"
             return GatewayFailure(cause=Cause.RATE_LIMITED, status=status, message=message)
+        if status < _FIRST_ERROR and status != NO_CONNECTION:
+            message = f"the provider's address is another one, as --provider must say: {excerpt}"
+            return GatewayFailure(cause=Cause.BAD_LOGIN, status=status, message=message)
+        if status == _NOT_FOUND:
+            message = f"the provider has no such model for this login, or nothing at this address: {excerpt}"
+            return GatewayFailure(cause=Cause.BAD_LOGIN, status=status, message=message)
         if status == NO_CONNECTION or status >= _SERVER_ERROR:
             what = "could not be reached" if status == NO_CONNECTION else f"failed with status {status}"
             message = f"the provider {what} at {tries} tries in a row: {excerpt}"

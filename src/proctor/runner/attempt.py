@@ -56,6 +56,7 @@ from proctor.workspaces import InvalidSubmission
 # Sessions keep their ids when an attempt is repeated: what was paid for before can then be replayed to it.
 _SESSION_NAMESPACE: Final = uuid.UUID("6f1d8b1e-5a58-4f3a-9a54-0d7a3b0a6c11")
 _HTTP_OK: Final = 200
+_HTTP_NOT_FOUND: Final = 404
 # The gateway has tried each of these requests several times: a program that still asks would go on for hours.
 _MAX_FAILED_REQUESTS: Final = 4
 _SERVER_ERROR: Final = 500
@@ -284,6 +285,7 @@ class AttemptRunner:
             sandbox=None if sandbox is None else str(sandbox),
             own_login=self._machine.login is not None,
             model=self._resources.model,
+            dialects=self._resources.dialects,
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
             session_id=str(uuid.uuid5(_SESSION_NAMESPACE, self._label)),
@@ -352,7 +354,8 @@ class AttemptRunner:
                 self._callbacks.model_responded(event)
             case BudgetLimitHit():
                 self._model_closed.set()
-            case GatewayFailure() if not self._fatal:
+            # An agent that has a model may ask for what there is none of; that is its own doing.
+            case GatewayFailure() if not self._fatal and not (event.status == _HTTP_NOT_FOUND and self._responses):
                 self._provider_error = event
                 # A login that has worked may be refused for one model only; the agent then sees for itself.
                 refused = event.cause is Cause.BAD_LOGIN and self._responses > 0
@@ -394,7 +397,9 @@ class AttemptRunner:
             return Cause.AGENT_CRASHED, "it left no outcome"
         ended_by_us = self._failed_requests >= _MAX_FAILED_REQUESTS and outcome.cause is Cause.INTERRUPTED
         if self._ends_by_gateway and (ended_by_us or outcome.cause in {None, Cause.AGENT_CRASHED}):
-            failure = _exchange_failure(self._last_exchange, gave_up=outcome.cause is not None)
+            failure = _exchange_failure(
+                self._last_exchange, gave_up=outcome.cause is not None, responses=self._responses
+            )
             return failure or (outcome.cause, outcome.detail)
         return outcome.cause, outcome.detail
 
@@ -471,10 +476,11 @@ class AttemptRunner:
         return f"{self._resources.config.run_id}/{self._task.id}/{self._spec.trial.number}"
 
 
-def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[Cause, str] | None:
+def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool, responses: int) -> tuple[Cause, str] | None:
     """Why an agent ended whose last request to the model failed; None when it did not.
 
-    A response with events that are no JSON has failed if the agent gave up at it: others ignore them.
+    A response with events that are no JSON has failed if the agent gave up at it: others ignore them. An agent whose
+    every request was refused has not been tested; `responses`: how many it has had.
     """
     if last is None:
         return None
@@ -489,7 +495,8 @@ def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool) -> tuple[
         return Cause.PROVIDER_ERROR, f"the last response cannot be used: {last.cut or 'there was none'}"
     cause = _STATUS_CAUSES.get(last.status)
     if cause is None:
-        cause = Cause.PROVIDER_ERROR if last.status >= _SERVER_ERROR else Cause.AGENT_CRASHED
+        is_agents = responses > 0 and last.status < _SERVER_ERROR
+        cause = Cause.AGENT_CRASHED if is_agents else Cause.PROVIDER_ERROR
     return cause, f"the model's provider answered its last request with status {last.status}"
 
 

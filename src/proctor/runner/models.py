@@ -28,7 +28,7 @@ from proctor.gateway import (
     read_script,
 )
 from proctor.gateway.backend import Backend
-from proctor.gateway.dialects import DIALECTS
+from proctor.gateway.dialects import DIALECTS, route
 from proctor.gateway.litellm_prices import PACKAGE, installed_table
 from proctor.gateway.prices import canonical_model
 from proctor.gateway.providers import KEY_VARIABLES
@@ -37,6 +37,7 @@ from proctor.results import RunStore, find_run
 from proctor.results.attempt_record import RECORDING_FILE
 from proctor.sandboxes.credentials import source_directory
 
+OPENAI: Final = DIALECTS["chat"].provider
 OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
 GEMINI_BASE_URL: Final = "https://generativelanguage.googleapis.com"
 _MISTYPED: Final = 0.85  # how alike a name must be to one that is known
@@ -84,6 +85,7 @@ class ModelAccess:
 
     Attributes:
         base_url: of the provider of the Messages API; `key` and `auth` likewise.
+        is_open: that provider was named, and may want no key.
         login: a Claude Code configuration whose login passes through, instead of a key that the gateway adds.
         others: further providers, by name: ``openai``, ``gemini``, and those that the user has named.
         proxies: the environment's variables that name a proxy.
@@ -92,6 +94,7 @@ class ModelAccess:
     base_url: str = DEFAULT_BASE_URL
     key: Secret | None = None
     auth: ProviderAuth = ProviderAuth.API_KEY
+    is_open: bool = False
     login: Path | None = None
     others: Mapping[str, ProviderAccess] = field(default_factory=dict)
     retry: RetryPolicy | None = None
@@ -117,7 +120,8 @@ class ModelAccess:
             _check_provider(name, url)
         base_url = urls.get("anthropic") or environ.get("ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL
         proxies = {name: value for name, value in environ.items() if name.lower().endswith("_proxy")}
-        common = cls(base_url=base_url, others=_other_providers(environ, urls), proxies=proxies)
+        is_open = "anthropic" in urls
+        common = cls(base_url=base_url, is_open=is_open, others=_other_providers(environ, urls), proxies=proxies)
         if login is not None:
             return replace(common, auth=ProviderAuth.PASS_THROUGH, login=login)
         if key := environ.get("ANTHROPIC_API_KEY"):
@@ -152,18 +156,30 @@ def _secret(value: str | None) -> Secret | None:
 
 def _openai_access(url: str, key: str | None) -> ProviderAccess:
     """A server that speaks OpenAI's dialects; the path of its address is the API's version unless it has one."""
-    versioned = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1"
+    has_path = "/" in url.partition("://")[2].rstrip("/")
+    versioned = url if has_path else f"{url.rstrip('/')}/v1"
     return ProviderAccess(versioned, _secret(key), versioned=True)
 
 
 def _check_provider(name: str, url: str) -> None:
     if not _PROVIDER_NAME.fullmatch(name):
         raise UsageError(f"--provider {name}={url}: a provider's name is of lower-case letters, digits, - and _")
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise UsageError(
             f"--provider {name}={url}: this is not the address of a server",
             fix="give one such as http://localhost:8000/v1",
+        )
+    if parts.query or parts.fragment or parts.username:
+        raise UsageError(f"--provider {name}={url}: an address has no login, no ? and no # in it", fix="leave it out")
+    if (found := route("POST", parts.path.rstrip("/"), "")) is not None:
+        raise UsageError(
+            f"--provider {name}={url}: this is the address of one kind of request in the dialect {found.dialect.name}",
+            fix=f"leave out its end, which is added: {found.path}",
         )
 
 
@@ -185,8 +201,11 @@ def parse_model(text: str, providers: Collection[str] = ()) -> ModelChoice:
             return ModelChoice(kind="script", model=SCRIPTED_MODEL, source=str(Path(rest).absolute()))
         store = find_run(rest)
         config = store.config()
-        model = parse_model(config.model, config.providers).model if config.model is not None else SCRIPTED_MODEL
-        return ModelChoice(kind="replay", model=model, source=str(store.folder))
+        source = str(store.folder)
+        if config.model is None:
+            return ModelChoice(kind="replay", model=SCRIPTED_MODEL, source=source)
+        recorded = parse_model(config.model, config.providers)
+        return ModelChoice(kind="replay", model=recorded.model, source=source, provider=recorded.provider)
     if not text.strip():
         raise UsageError("--model is empty", fix="give a model id, script:FILE or replay:RUN")
     name, separator, rest = text.partition("/")
@@ -280,6 +299,31 @@ def _letters(model: str) -> str:
     return re.sub(r"[^a-z]", "", canonical_model(model))
 
 
+def spoken_dialects(choice: ModelChoice) -> tuple[str, ...]:
+    """The dialects of the model's provider, where the user has named it; a server of the user's speaks OpenAI's."""
+    if choice.provider is None:
+        return ()
+    own = choice.provider if choice.provider in KEY_VARIABLES else OPENAI
+    return tuple(name for name, dialect in DIALECTS.items() if dialect.provider == own)
+
+
+def asked_dialects(choice: ModelChoice, agent: Agent | type[Agent]) -> tuple[str, ...]:
+    """In which dialects an agent may ask this model; none where that is not known.
+
+    Raises:
+        UsageError: in none that the model's provider speaks.
+    """
+    spoken = spoken_dialects(choice)
+    found = agent.dialects_for(choice.model, spoken or tuple(DIALECTS))
+    if agent.dialects and not found:
+        raise UsageError(
+            f"the agent {agent.name} asks its model in {' or '.join(agent.dialects)}, "
+            f"and the provider {choice.provider} is asked in {' or '.join(spoken)}",
+            fix="choose another agent, or another provider",
+        )
+    return found
+
+
 def make_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequence[str] = ()) -> Backend:
     """What responds, ready to be started; `dialects` are those of the agent, where they are known.
 
@@ -314,7 +358,7 @@ def _provider_backend(choice: ModelChoice, access: ModelAccess, dialects: Sequen
 def _chosen_providers(choice: ModelChoice, access: ModelAccess) -> dict[str, ProviderAccess]:
     """The providers that a run uses, by the names that dialects have for them."""
     found = {name: access.others[name] for name in ("openai", "gemini") if name in access.others}
-    if access.key is not None or access.login is not None:
+    if access.key is not None or access.login is not None or access.is_open:
         found["anthropic"] = ProviderAccess(access.base_url, access.key, access.auth)
     named = [name for name in access.others if name not in KEY_VARIABLES]
     if choice.provider in named:

@@ -24,6 +24,7 @@ from proctor.runner.machine_check import missing_environment_requirements
 from proctor.runner.models import (
     ModelAccess,
     ModelChoice,
+    asked_dialects,
     check_model_name,
     check_priced,
     check_recorded,
@@ -158,7 +159,7 @@ def check_access(
     backend = None
     table = load_prices(config.prices)
     if choice is not None:
-        backend = make_backend(choice, access, agent.dialects)
+        backend = make_backend(choice, access, asked_dialects(choice, agent))
         check_priced(choice, config, table)
         check_recorded(choice, list_trials(config))
     if agent.needs_sandbox:

@@ -14,7 +14,7 @@ from proctor.core.task import Task
 from proctor.gateway import Gateway, RunBudget
 from proctor.gateway.backend import Backend
 from proctor.runner.agents import AgentSource, agent_factory
-from proctor.runner.models import ModelChoice, load_prices, requested_model
+from proctor.runner.models import ModelChoice, load_prices, requested_model, spoken_dialects
 from proctor.runner.resume import RunState
 from proctor.runner.sandbox_pool import SandboxPool, login_secrets
 from proctor.runner.scratch import ScratchPool, scratch_folder, socket_folder
@@ -62,6 +62,7 @@ class RunResources:
         scratch: folders in which attempts lay out what their environments are made from.
         gateway: the proxy to the model; None when there is no model.
         model: the model's id, as the agent requests it.
+        dialects: those of its provider; empty where any may be.
         model_socket: where the gateway listens for environments.
         sandboxes: the pool of agents' sandboxes; None for agents that need none.
         secrets: what must never be written down.
@@ -73,6 +74,7 @@ class RunResources:
     scratch: ScratchPool
     gateway: Gateway | None = None
     model: str | None = None
+    dialects: tuple[str, ...] = ()
     model_socket: Path | None = None
     sandboxes: SandboxPool | None = None
     secrets: tuple[str, ...] = ()
@@ -104,6 +106,7 @@ async def open_resources(
         scratch=ScratchPool(scratch),
         gateway=gateway,
         model=requested_model(run.model, run.agent) if run.model else None,
+        dialects=spoken_dialects(run.model) if run.model else (),
         model_socket=socket,
         sandboxes=sandboxes,
         secrets=run.secrets(machine.login),

@@ -40,6 +40,7 @@ from proctor.runner.executors.local import LocalExecutor
 from proctor.runner.machine_check import check_machine
 from proctor.runner.models import (
     ModelAccess,
+    asked_dialects,
     load_prices,
     make_backend,
     make_model_access,
@@ -306,7 +307,7 @@ async def _plan_stored(
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
-        backend = None if model is None else make_backend(model, access, agent.dialects)
+        backend = None if model is None else make_backend(model, access, asked_dialects(model, agent))
         state = await asyncio.to_thread(_read_state, store, config)
         if store.unreadable:
             hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")

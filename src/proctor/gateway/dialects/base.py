@@ -85,6 +85,15 @@ class _JsonObject(msgspec.Struct):
 _OBJECT: Final = msgspec.json.Decoder(_JsonObject)
 
 
+def is_whole_event(payload: bytes) -> bool:
+    """Whether the data of an event is a whole JSON object, or the word with which some streams end."""
+    try:
+        _OBJECT.decode(payload)
+    except DECODE_ERRORS:
+        return payload == b"[DONE]"
+    return True
+
+
 class EventReader(ABC):
     """Reads the events of one streamed response.
 
@@ -113,10 +122,7 @@ class EventReader(ABC):
 
     def check_syntax(self, payload: bytes) -> None:
         """Count an event that is no JSON object, without making anything of what is in it."""
-        try:
-            _OBJECT.decode(payload)
-        except DECODE_ERRORS:
-            self.malformed += 1
+        self.malformed += not is_whole_event(payload)
 
 
 class ClientFilter(ABC):

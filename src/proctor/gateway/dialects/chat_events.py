@@ -91,7 +91,7 @@ class ChatEventReader(EventReader):
             self.error = error_text(chunk.error, "code", "type")
         reported = chunk.usage
         for choice in chunk.choices or ():
-            if choice.finish_reason is not None:
+            if choice.finish_reason:
                 self.may_end = True
             if choice.delta is not None and (size := choice.delta.size):
                 self._usage.add_delivered(size)

@@ -121,10 +121,13 @@ class GeminiDialect(Dialect):
     malformed_event = '{"candidates":[{"conte'
 
     def route(self, method: str, path: str, query: str) -> Route | None:
-        """``…/models/M:generateContent`` and ``…/models/M:streamGenerateContent``, with and without a version."""
-        before, _, rest = path.rpartition(_MODELS)
-        model, _, action = rest.partition(":")
-        if method != "POST" or action not in _ACTIONS or "/" in model or not path.startswith(f"{before}{_MODELS}"):
+        """``…/models/M:generateContent`` and ``…/models/M:streamGenerateContent``, with and without a version.
+
+        Names of models that are not Google's may have slashes and colons.
+        """
+        before, _, rest = path.partition(_MODELS)
+        model, _, action = rest.rpartition(":")
+        if method != "POST" or action not in _ACTIONS or not model:
             return None
         version = _VERSION.search(before)
         streams = action == "streamGenerateContent"
@@ -172,8 +175,9 @@ class GeminiDialect(Dialect):
 
     def with_model(self, call: ModelCall, model: str) -> ModelCall:
         """The same request to another model, which the path names."""
-        before, _, rest = call.path.partition(_MODELS)
-        path = f"{before}{_MODELS}{quote(model.removeprefix('models/'), safe='')}:{rest.partition(':')[2]}"
+        path, mark, query = call.path.partition("?")
+        before, action = path.partition(_MODELS)[0], path.rpartition(":")[2]
+        path = f"{before}{_MODELS}{quote(model.removeprefix('models/'), safe='/:')}:{action}{mark}{query}"
         return msgspec.structs.replace(call, model=model, path=path)
 
     def system_text(self, call: ModelCall) -> str:

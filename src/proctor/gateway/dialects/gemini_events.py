@@ -13,6 +13,9 @@ from proctor.gateway.prices import Usage
 from proctor.gateway.safe_json import DECODE_ERRORS
 from proctor.gateway.sse import SseEvent
 
+# Servers write every member of a chunk, also where it says nothing.
+_UNFINISHED: Final = (None, "", "FINISH_REASON_UNSPECIFIED")
+
 
 class _GeminiPart(msgspec.Struct, rename="camel"):
     text: Any = None
@@ -58,7 +61,7 @@ def is_complete(events: list[Any]) -> bool:
     if not all(isinstance(event, dict) and not event.get("error") for event in events):
         return False
     return any(
-        any(candidate.get("finishReason") for candidate in dicts_in(event.get("candidates")))
+        any(candidate.get("finishReason") not in _UNFINISHED for candidate in dicts_in(event.get("candidates")))
         or _is_blocked(event.get("promptFeedback"))
         for event in events
     )
@@ -84,7 +87,7 @@ class GeminiEventReader(EventReader):
         for candidate in chunk.candidates or ():
             for part in (candidate.content.parts if candidate.content else None) or ():
                 self._usage.add_delivered(text_bytes(part.text) + len(bytes(part.function_call)))
-            self.finished = self.finished or candidate.finish_reason is not None
+            self.finished = self.finished or candidate.finish_reason not in _UNFINISHED
         self.finished = self.finished or _is_blocked(chunk.prompt_feedback)
         if isinstance(chunk.model_version, str) and chunk.model_version:
             self._usage.model = chunk.model_version

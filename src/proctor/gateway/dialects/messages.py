@@ -144,7 +144,7 @@ class MessagesDialect(Dialect):
             geo=text_or_none(read.inference_geo),
             server_tools=unique(server_tools),
         )
-        if _is_compaction(call):
+        if _is_claude_code(headers) and _is_compaction(call):
             return msgspec.structs.replace(call, role=Role.COMPACTION)
         # Only Claude Code's side calls are recognised by their tools; other programs have tools of other names.
         is_main_of_claude_code = headers.get(CLAUDE_CODE_SESSION) and not client.subagent_id
@@ -282,8 +282,7 @@ class MessagesDialect(Dialect):
 
     def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
         """Claude Code minds `x-should-retry` and reports the provider's status; other programs do not."""
-        is_claude_code = CLAUDE_CODE_SESSION in headers or _CLAUDE_CODE.match(headers.get("user-agent", "")) is not None
-        return status if is_claude_code else super().final_error_status(status, headers)
+        return status if _is_claude_code(headers) else super().final_error_status(status, headers)
 
 
 class _MessagesEventReader(EventReader):
@@ -365,6 +364,10 @@ def _blocks(scripted: ScriptedMessage) -> Iterator[dict[str, Any]]:
     for tool in scripted.tools:
         arguments = {"input": tool.arguments} if isinstance(tool.arguments, str) else tool.arguments
         yield {"type": "tool_use", "id": f"toolu_script_{tool.number:06}", "name": tool.name, "input": arguments}
+
+
+def _is_claude_code(headers: Mapping[str, str]) -> bool:
+    return CLAUDE_CODE_SESSION in headers or _CLAUDE_CODE.match(headers.get("user-agent", "")) is not None
 
 
 def _is_compaction(call: ModelCall) -> bool:

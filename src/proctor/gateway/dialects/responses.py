@@ -60,14 +60,14 @@ class _ResponsesTool(msgspec.Struct):
     tools: "list[_ResponsesTool] | None" = None
 
 
-class _ResponsesItem(msgspec.Struct):
+class _ResponsesItem(msgspec.Struct, gc=False):
     """An item of the conversation, as far as it is looked at in every request."""
 
     type: Any = None
     tools: list[_ResponsesTool] | None = None
 
 
-class _PlainItem(_ResponsesItem):
+class _PlainItem(_ResponsesItem, gc=False):
     content: str | list[PlainPart] | None = None
     output: str | list[PlainPart] | PlainPart | None = None
 

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ _MAX_UNREAD_CHUNKS: Final = 32
 _UNREAD_SECONDS: Final = 0.01
 _FIRST_FINAL_STATUS: Final = 200
 _GZIP_OR_ZLIB: Final = 32 + zlib.MAX_WBITS
+_GZIP_START: Final = b"\x1f"
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -200,15 +201,14 @@ class HttpResponse:
             return
         if encoding not in {"gzip", "x-gzip", "deflate"}:
             raise HttpConnectionError(f"the response is encoded as {encoding}, which was not requested")
-        decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
+        unpacker = _Unpacker()
         try:
             while data := await self._read():
-                while plain := decompressor.decompress(data, _MAX_BUFFERED_BYTES):
+                for plain in unpacker.feed(data):
                     yield plain
-                    data = decompressor.unconsumed_tail
         except zlib.error as error:
             raise HttpConnectionError(f"the response cannot be decompressed: {error}") from error
-        if self.with_body and not decompressor.eof:
+        if self.with_body and not unpacker.complete:
             raise HttpConnectionError("the response ended too early")
 
     async def unread_chunks(self) -> AsyncGenerator[bytes, None]:
@@ -279,6 +279,29 @@ class HttpResponse:
         """Wake the waiting reader."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class _Unpacker:
+    """Decompresses a body, which may consist of several members."""
+
+    def __init__(self) -> None:
+        self._member = zlib.decompressobj(_GZIP_OR_ZLIB)
+
+    @property
+    def complete(self) -> bool:
+        return self._member.eof
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What these bytes make, in pieces of limited length."""
+        while True:
+            plain = self._member.decompress(data, _MAX_BUFFERED_BYTES)
+            if plain:
+                yield plain
+            data = self._member.unconsumed_tail
+            if self._member.unused_data[:1] == _GZIP_START:
+                data, self._member = self._member.unused_data, zlib.decompressobj(_GZIP_OR_ZLIB)
+            elif not plain:
+                return
 
 
 class _ClientConnection(SharedBufferProtocol):

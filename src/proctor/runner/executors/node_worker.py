@@ -53,7 +53,7 @@ from proctor.runner.executors.messages import (
 from proctor.runner.executors.node_check import open_evaluating, open_machine
 from proctor.runner.executors.node_gate import NodeGate, Outbox
 from proctor.runner.executors.spool import Spool, file_digest
-from proctor.runner.models import ModelAccess, make_backend
+from proctor.runner.models import ModelAccess, asked_dialects, make_backend
 from proctor.runner.prefetch import EnvironmentPrefetcher
 from proctor.runner.resume import RunState
 from proctor.runner.run_resources import MachineResources, PlannedRun, RunResources, open_resources
@@ -118,7 +118,7 @@ class NodeWorker:
         if model is not None and model.kind == "replay":
             backend = ReplayBackend(self._replayed_recording, name=f"replay of {Path(model.source or '').name}")
         elif model is not None:
-            backend = make_backend(model, self._access or ModelAccess(), agent.dialects)
+            backend = make_backend(model, self._access or ModelAccess(), asked_dialects(model, agent))
         planned = PlannedRun(config, agent, model, backend, RunState({}, []))
         self._runs[run_key(config)] = await open_resources(self._stack, machine, planned, self._budget)
 
