@@ -5,11 +5,12 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from lanes import LANES, in_order, lane_of
+from lanes import LANES, in_order, lane_of, starting_elsewhere
 from paths import OPTIONAL_AGENT, OPTIONAL_PLUGIN, PYTHON, REAL_SAMPLES
 
 # `python3` is the interpreter itself, and no script in front of it that looks for one, ten times as long as it starts.
@@ -31,8 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="only the tests of the long proof (`make proof`)")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers begin to collect at different folders: in a new clone, each finds most of the tests compiled."""
+    tests = Path(__file__).parent
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and [Path(argument).resolve() for argument in config.args] == [tests]:
+        number = int(worker["workerid"].removeprefix("gw"))
+        places = starting_elsewhere(tests, config.getini("norecursedirs"), number, worker["workercount"])
+        config.args = [str(path) for path in places]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The tests that were asked for, in the order in which workers have the most of each other."""
+    items.sort(key=lambda item: item.path)
     if (lane := config.getoption("--lane")) is not None:
         others = [item for item in items if lane_of(item) != lane]
         config.hook.pytest_deselected(items=others)

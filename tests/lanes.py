@@ -29,8 +29,17 @@ _FOR_CONTAINERS = {"need_docker", "need_machines", "own_base"}
 _CONTAINER_FIXTURES = {"docker", "evo", "feature", "pro", "swe_python", "verified"}
 
 
+_LANE = pytest.StashKey[str]()
+
+
 def lane_of(item: pytest.Item) -> str:
     """The lane that a test runs in: every test is in exactly one."""
+    if _LANE not in item.stash:
+        item.stash[_LANE] = _find_lane(item)
+    return item.stash[_LANE]
+
+
+def _find_lane(item: pytest.Item) -> str:
     parameters = getattr(item, "callspec", None)
     if parameters is not None and "docker" in parameters.params.values():
         return "containers"
@@ -43,6 +52,15 @@ def lane_of(item: pytest.Item) -> str:
         return "agents"
     module = getattr(item, "module", None)
     return "containers" if module is not None and _FOR_CONTAINERS & set(vars(module)) else "fast"
+
+
+def starting_elsewhere(tests: Path, left_out: Sequence[str], worker: int, workers: int) -> list[Path]:
+    """The folders and files of all tests, from another one on for each worker; between them is as much to collect."""
+    counts = {path: 1 if path.match("test_*.py") else len(list(path.rglob("test_*.py"))) for path in tests.iterdir()}
+    places = sorted(path for path, count in counts.items() if count and not any(map(path.match, left_out)))
+    files = [place for place in places for _ in range(counts[place])]
+    first = places.index(files[worker * len(files) // workers])
+    return [*places[first:], *places[:first]]
 
 
 def in_order(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:

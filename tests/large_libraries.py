@@ -11,7 +11,7 @@ class LargeLibrary:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # whoever collects tests asks what this is
+        if name.startswith("_"):  # whoever collects tests asks what this is
             raise AttributeError(name)
         return getattr(importlib.import_module(self._name), name)
 

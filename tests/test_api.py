@@ -12,7 +12,6 @@ import pytest
 import toy_benchmark
 
 import proctor
-from paths import REPOSITORY
 from proctor.core.errors import UsageError
 
 SUITE, TASK, OTHER = "core-mini", "py_cache_0001", "py_duration_0002"
@@ -134,29 +133,6 @@ def test_importing_it_imports_nothing_else() -> None:
 
 
 @pytest.mark.slow
-def test_a_type_checker_sees_the_real_types(tmp_path: Path) -> None:
-    program = tmp_path / "user.py"
-    program.write_text(
-        "import proctor\n"
-        "def best(name: str) -> list[str]:\n"
-        "    run = proctor.load_results(name)\n"
-        "    reveal_type(run.task('a').usage)\n"
-        "    return [result.task_id for result in run if result.status is proctor.Status.RESOLVED]\n"
-        "proctor.run('core', agent='oracle', attemps=2)\n"
-    )
-    config = tmp_path / "mypy.ini"
-    config.write_text("[mypy]\nstrict = True\n")
-    # What mypy knows of files that have not changed is kept from run to run, beside what it knows from linting.
-    cache = Path(os.environ.get("MYPY_CACHE_DIR", REPOSITORY / ".mypy_cache")) / "user-program"
-    command = [sys.executable, "-m", "mypy", "--config-file", str(config), "--cache-dir", str(cache)]
-    done = subprocess.run(
-        [*command, "--follow-imports", "silent", str(program)], capture_output=True, text=True, check=False
-    )
-    assert "tuple[proctor.core.result.ModelUsage, ...]" in done.stdout
-    assert 'Unexpected keyword argument "attemps"' in done.stdout
-    assert "Found 1 error" in done.stdout, done.stdout
-
-
 def test_a_run_is_made_read_again_and_gone_on_with(results: Path) -> None:
     told: list[tuple[str, int, str]] = []
     made = proctor.run(
