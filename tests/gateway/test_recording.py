@@ -1,4 +1,5 @@
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,18 @@ from hypothesis import strategies as st
 
 from gateway_lab import message, parse_call, stream_bytes
 from proctor.core.errors import InvalidData
+from proctor.gateway import recorder as recorder_module
 from proctor.gateway.dialects import MESSAGES
 from proctor.gateway.dialects.messages_events import message_from_events
 from proctor.gateway.model_call import ModelCall, Role
-from proctor.gateway.recorder import HARD_DELTA_LIMIT, MAX_IN_MEMORY_BYTES, EventBuffer, Recorder, format_timestamp
+from proctor.gateway.recorder import (
+    HARD_DELTA_LIMIT,
+    MAX_IN_MEMORY_BYTES,
+    MAX_RECENT_BYTES,
+    EventBuffer,
+    Recorder,
+    format_timestamp,
+)
 from proctor.gateway.recording import (
     ExpandedExchange,
     PathTranslator,
@@ -97,6 +106,34 @@ def test_a_recording_grows_with_what_is_said_and_not_with_its_square(tmp_path: P
         sizes.append(path.stat().st_size - 20_000)
     assert sizes[1] < 4.2 * sizes[0]
     assert sizes[1] < 1.7 * len(msgspec.json.encode(conversation(200)))
+
+
+SAID = st.lists(st.builds(user, st.sampled_from(["a", "b", "c"]), marked=st.booleans()), min_size=1, max_size=5)
+ASKED = st.tuples(SAID, st.sampled_from(["main", "side"]), st.sampled_from(["s", "t"]), st.integers(1, 2))
+
+
+@given(st.lists(ASKED, max_size=8))
+def test_a_recording_is_the_same_whether_the_last_requests_are_held_or_not(
+    tmp_path_factory: pytest.TempPathFactory, asked: list[tuple[list[Any], str, str, int]]
+) -> None:
+    written = []
+    for limit in (MAX_RECENT_BYTES, 0):
+        path = tmp_path_factory.mktemp("recording") / "c.jsonl"
+        with pytest.MonkeyPatch.context() as patch, open_recorder(path) as recorder:
+            patch.setattr(recorder_module, "MAX_RECENT_BYTES", limit)
+            recorder._clock = lambda: datetime.fromtimestamp(0, UTC)
+            for messages, name, system, tokens in asked:
+                record(recorder, call(messages, system=system, max_tokens=tokens), conversation=name)
+            assert bool(recorder._recent) == bool(limit and asked)
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+
+
+def test_requests_that_are_held_for_the_next_ones_take_no_more_than_their_share(tmp_path: Path) -> None:
+    with open_recorder(tmp_path / "c.jsonl") as recorder:
+        for number in range(12):
+            record(recorder, call([user("x" * (MAX_RECENT_BYTES // 4))]), conversation=f"subagent-{number}")
+        assert [name for _, name in recorder._recent] == [f"subagent-{number}" for number in (9, 10, 11)]
 
 
 def test_a_conversation_that_was_compacted_starts_anew(tmp_path: Path) -> None:
