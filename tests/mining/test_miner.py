@@ -14,6 +14,14 @@ import pytest
 
 from cli_jobs import PATIENCE, commands
 from mining_world import BUGGY, FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.environments.local import LocalProvider
+from proctor.mining.candidates import Candidate
+from proctor.mining.history import open_history
+from proctor.mining.journal import MiningJournal
+from proctor.mining.miner import MineSession
+from proctor.mining.miner import mine as mine_suite
+from proctor.mining.settings import MineOptions, parse_settings
 from suite_world import proctor
 from waiting import until
 
@@ -247,7 +255,13 @@ def test_tests_that_need_the_network_the_clock_or_a_service_are_found(tmp_path: 
         (("empty",), "no commit yet"),
         (("calc", "--commit", "abcdef0"), "there is no commit abcdef0"),
         (("calc", "--since", "2026-03-02", "--until", "2026-03-01"), "--since is after --until"),
+        (("calc", "--since", "2030-01-01"), "no commit of the main line is in this range"),
+        (("calc", "--name", "a suite"), "a suite's name has letters"),
         (("calc", "--setup-agent", "nobody"), "there is no agent 'nobody'"),
+        (("calc", "--model", "sonnet"), "--model is for --setup-agent"),
+        (("calc", "--max-cost", "1"), "--max-cost is for --setup-agent or --write-issues"),
+        (("calc", "--issues-api", "example.com"), "begins with https://"),
+        (("calc", "--out", "file/suite"), "no suite can be made there"),
         (("calc", "--out", "file"), "something else is there already"),
         (("calc", "--out", "full"), "something else is there already"),
     ],
@@ -287,6 +301,48 @@ def test_settings_that_are_wrong_are_refused_with_the_place(mined: Path, tmp_pat
     done = mine(tmp_path, mined / "calc", "--settings", file)
     assert done.code == 2
     assert "pyton" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["language = 'cobol'", "python = 'three'", "runtimes = {cobol = '1'}"])
+def test_settings_with_a_value_that_nothing_knows_are_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match=rf"proctor-mine.toml.*\$\.setup\.{wrong.split(maxsplit=1)[0]}|runtimes"):
+        parse_settings(f"[setup]\n{wrong}\n", where="proctor-mine.toml")
+
+
+def test_other_settings_begin_anew_where_nothing_became_a_task(mined: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(SETTINGS.replace("commands = [", "commands = ['exit 3', "))
+    assert "0 tasks" in mine(tmp_path, mined / "calc", "--settings", file).stdout
+    shown = proctor(tmp_path, "suite", "show", "suite", "--tasks")
+    assert shown.code == 0, shown.stderr
+    assert "3 install" in shown.stdout
+    done = mine(tmp_path, mined / "calc")
+    assert done.code == 0, done.stderr
+    assert files_of(tmp_path / "suite") == files_of(mined / "suite")
+    assert mine(tmp_path, mined / "calc", "--settings", file).code == 2
+
+
+async def test_a_candidate_that_fails_for_want_of_space_is_not_dropped(
+    mined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=1000 if started else whole.free))
+    started: list[Candidate] = []
+    settings = parse_settings(SETTINGS.replace("commands = [", "commands = ['exit 3', "), where="test")
+    with open_history(str(mined / "calc")) as history:
+        session = MineSession(
+            history=history,
+            provider=LocalProvider(),
+            out=tmp_path / "suite",
+            options=MineOptions(),
+            settings=settings,
+            repository="calc",
+            on_start=started.append,
+        )
+        with pytest.raises(InfrastructureError, match="the disk is full"):
+            await mine_suite(session)
+    assert len(started) == 1
+    assert MiningJournal(tmp_path / "suite").results() == {}
 
 
 def test_a_set_up_that_fails_says_why_and_where_the_log_is(mined: Path, tmp_path: Path) -> None:

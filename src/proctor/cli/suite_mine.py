@@ -72,7 +72,7 @@ def _count(flag: str, text: str, *, least: int = 1) -> Callable[[_Command], _Com
 @click.option("--setup-agent", metavar="NAME", help="Agent that writes proctor-mine.toml if setup fails.")
 @click.option("--model", metavar="MODEL", help="With --setup-agent: its model; as in `bench run`.")
 @click.option("--agent-command", metavar="COMMAND", help="With --setup-agent command: the command line to run.")
-@click.option("--max-cost", metavar="USD", type=float, help="Total model cost limit.")
+@click.option("--max-cost", metavar="USD", type=click.FloatRange(0, min_open=True), help="Total model cost limit.")
 @click.option("--name", metavar="NAME", help="The suite's name. [default: the repository's]")
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(1), default=1, show_default=True, help="Candidates at the same time."
@@ -104,14 +104,27 @@ def command(**given: Any) -> int:
     options = MineOptions(**{name: given[name] for name in MineOptions.__struct_fields__})
     if options.since and options.until and options.since > options.until:
         raise UsageError("--since is after --until", fix="give an earlier day")
-    if given["setup_agent"] is not None:
-        from proctor.agents import agent_class
-
-        agent_class(given["setup_agent"])
+    _check_models(given)
     with open_history(given["repository"], branch=options.branch, name=given["name"]) as history:
         if given["explain"]:
             return _explain(history, options, given)
         return asyncio.run(_mine(history, options, given))
+
+
+def _check_models(given: dict[str, Any]) -> None:
+    """Refuse options of an agent or a model that nothing asks for, and an agent that there is not."""
+    agent = given["setup_agent"]
+    if agent is not None:
+        from proctor.agents import agent_class
+
+        agent_class(agent)
+    asked = {"model": agent, "agent_command": agent, "max_cost": agent or given["write_issues"]}
+    for name, used in asked.items():
+        if given[name] is not None and not used:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for --setup-agent{' or --write-issues' if name == 'max_cost' else ''}",
+                fix="give that too, or leave this out",
+            )
 
 
 def _settings(history: Any, given: dict[str, Any]) -> Any:

@@ -80,6 +80,14 @@ class MiningJournal:
         finally:
             os.close(descriptor)
 
+    def has_tasks(self) -> bool:
+        """Whether a candidate became a task."""
+        return any(result.task_id is not None for result in self.results().values())
+
+    def clear(self) -> None:
+        """Forget what became of the candidates."""
+        self._file.unlink(missing_ok=True)
+
 
 def settings_digest(settings: MineSettings) -> str:
     """Identifies the content of a `proctor-mine.toml`."""
