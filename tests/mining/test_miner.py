@@ -183,6 +183,44 @@ def test_explain_lists_every_commit_and_runs_nothing(mined: Path, tmp_path: Path
     assert not (tmp_path / "suites").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "left"),
+    [
+        ("--only", "CHANGELOG.md", ["Fix sums (#7)"]),
+        ("--exclude", "CHANGELOG.md", ["Add doubling", "Rename"]),
+        ("--exclude-author", "ada@", []),
+        ("--max-lines", "3", ["Fix sums (#7)", "Rename"]),
+        ("--min-lines", "4", ["Add doubling"]),
+        ("--until", "2026-03-03", ["Fix sums (#7)"]),
+    ],
+)
+def test_options_choose_among_the_changes(
+    mined: Path, tmp_path: Path, option: str, value: str, left: list[str]
+) -> None:
+    done = proctor(tmp_path, "suite", "mine", mined / "calc", "--explain", "--json", option, value)
+    commits = json.loads(done.stdout)["commits"]
+    assert sorted(one["subject"] for one in commits if one.get("code") == "untried") == sorted(left)
+
+
+def test_an_issue_is_the_instruction_and_what_has_a_flag_is_not_fair(mined: Path, tmp_path: Path) -> None:
+    issue = {"number": 3, "title": "Sums are wrong", "body": "Adding 2 and 3 gives -1."}
+    (tmp_path / "issues.jsonl").write_text(json.dumps(issue))
+    options = ("--issues", tmp_path / "issues.jsonl", "--until", "2026-03-03")
+    assert mine(tmp_path, mined / "calc", *options).code == 0
+    (task,) = instances(tmp_path).values()
+    statement = tmp_path / "suite/instances" / str(task["instance_id"]) / "issue.md"
+    assert statement.read_text() == "Sums are wrong\n\nAdding 2 and 3 gives -1.\n"
+    assert task["provenance"]["flags"] == ["short-instruction"]  # type: ignore[index]
+    fair = mine(tmp_path, mined / "calc", *options, "--fair", "--out", tmp_path / "fair")
+    assert "1 unfair" in fair.stdout
+
+
+def test_a_suite_that_exceeds_its_disk_limit_ends_the_session(mined: Path, tmp_path: Path) -> None:
+    done = mine(tmp_path, mined / "calc", "--disk", "1kB")
+    assert done.code == 12
+    assert "disk limit reached" in done.stderr
+
+
 def test_show_has_the_funnel_the_flags_and_the_time(mined: Path, tmp_path: Path) -> None:
     summary = proctor(tmp_path, "suite", "show", mined / "suite", "--json").json
     assert [step["left"] for step in summary["funnel"]] == [7, 3, 3, 2, 2]

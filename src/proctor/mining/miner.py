@@ -133,7 +133,14 @@ async def mine(session: MineSession) -> MiningReport:
     except OSError as error:
         raise UsageError(f"no suite can be made there: {error.strerror}", where=session.out) from error
     with file_lock(session.out / STATE_FOLDER / "lock", what=f"the suite {session.out}", wait_seconds=0):
-        request = _open_request(session, journal)
+        request = MineRequest(
+            repository=session.repository,
+            name=session.history.name,
+            options=session.options,
+            runner=session.provider.name,
+            settings=settings_digest(session.settings),
+        )
+        journal.begin(request, session.history, update=session.update)
         session.results = journal.results()
         maker = TaskMaker(
             session.history,
@@ -154,45 +161,6 @@ async def mine(session: MineSession) -> MiningReport:
 def _is_free(folder: Path) -> bool:
     """Whether nothing is in a folder but what an earlier session of mining may have begun with."""
     return folder.is_dir() and all(one.name == STATE_FOLDER for one in folder.iterdir())
-
-
-def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
-    request = MineRequest(
-        repository=session.repository,
-        name=session.history.name,
-        options=session.options,
-        runner=session.provider.name,
-        settings=settings_digest(session.settings),
-    )
-    known = journal.request()
-    if known is not None and _is_other(known, request) and not journal.has_tasks():
-        # Nothing is there that other options would not fit to, as after a change of the settings.
-        journal.clear()
-        known = None
-    if known is not None:
-        limit, known_limit = request.options.limit, known.options.limit
-        more = known_limit is not None and (limit is None or limit > known_limit)
-        if _is_other(known, request) or (limit != known_limit and not more):
-            raise UsageError(
-                "a suite was mined there with other options, or from another repository",
-                where=session.out,
-                fix="give the same ones again, or another --out",
-            )
-        if known.done and not session.update and not more:
-            fix = "--update adds what is new since, a higher --limit what is older"
-            raise UsageError("this suite is complete", where=session.out, fix=fix)
-        if known.done and known.head and not session.history.is_ancestor(known.head):
-            raise UsageError(
-                "the history was rewritten since this suite was mined", where=session.out, fix="mine it anew elsewhere"
-            )
-    journal.write_request(request)
-    return request
-
-
-def _is_other(known: MineRequest, request: MineRequest) -> bool:
-    """Whether more differs than the limit."""
-    options = msgspec.structs.replace(known.options, limit=request.options.limit)
-    return msgspec.structs.replace(known, head="", done=False, options=options) != request
 
 
 async def _try_candidates(
