@@ -3,19 +3,17 @@
 import asyncio
 import os
 import shlex
-import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from proctor.cli.heartbeat import Heartbeat
+from proctor.cli.mining_progress import MiningProgress
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import Interrupted, UsageError
-from proctor.core.formatting import duration, money, plural, truncate_line
+from proctor.core.formatting import money, plural, truncate_line
 from proctor.mining.settings import MineOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -218,7 +216,7 @@ async def _mine(history: Any, options: Any, given: dict[str, Any]) -> int:
     from proctor.mining.report import funnel
 
     out = _out(history, given)
-    progress = _Progress(quiet=given["quiet"])
+    progress = MiningProgress(quiet=given["quiet"])
     async with AsyncExitStack() as stack:
         provider = find_provider(given["runner"])
         stack.push_async_callback(provider.close)
@@ -335,49 +333,3 @@ def _issues(given: dict[str, Any]) -> Any:
         token = next((os.environ[name] for name in _TOKEN_VARIABLES if os.environ.get(name)), None)
         return ForgeIssues(given["issues_api"], token)
     return None
-
-
-class _Progress:
-    """Logs each candidate that is done, and what is running while nothing else is logged."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._running: dict[str, float] = {}
-        self._heartbeat = Heartbeat(self._describe)
-        self._done = self._tasks = 0
-
-    def started(self, candidate: Any) -> None:
-        """A candidate was started."""
-        self._running[candidate.change.commit] = time.monotonic()
-
-    def done(self, candidate: Any, result: Any) -> None:
-        """A candidate is done."""
-        self._running.pop(candidate.change.commit, None)
-        self._done += 1
-        self._tasks += result.task_id is not None
-        if not self._quiet:
-            self._heartbeat.logged()
-            log_place = f" (log: {result.log})" if result.log else ""
-            what = result.task_id or f"{result.code}: {truncate_line(result.reason, 500)}{log_place}"
-            took = duration(result.measures.seconds)
-            log(f"[{self._done} tried, {plural(self._tasks, 'task')}] {candidate.change.commit[:10]} {took}  {what}")
-
-    def _describe(self) -> str:
-        now = time.monotonic()
-        running = sorted(self._running.items(), key=lambda item: item[1])[:3]
-        return (
-            "trying " + ", ".join(f"{commit[:10]} for {duration(now - since)}" for commit, since in running)
-            if running
-            else ""
-        )
-
-    def __enter__(self) -> Self:
-        if not self._quiet:
-            self._heartbeat.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._quiet:
-            self._heartbeat.__exit__(kind, error, trace)
