@@ -84,6 +84,35 @@ def test_tests_that_fail_because_their_file_cannot_be_loaded_are_told_from_those
     assert set(task["provenance"]["loaded_only_after"]) == names - {"tests.test_calc.CalcTest.test_doubles"}  # type: ignore[index]
 
 
+def test_tests_that_fail_because_another_one_ends_the_program_are_told_from_those_that_fail(tmp_path: Path) -> None:
+    runner = """import sys
+from pathlib import Path
+from calc import add
+cases = []
+for line in Path("tests/cases.txt").read_text().splitlines():
+    name, *numbers = line.split()
+    a, b, total = map(int, numbers)
+    cases.append(f"<testcase classname='sums' name='{name}'>{'' if add(a, b) == total else '<failure/>'}</testcase>")
+    if add(a, b) != total:
+        break
+Path(sys.argv[1]).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+sys.exit(add(a, b) != total)
+"""
+    command = (
+        'language = "other"\n[test]\ncommand = ["/deps/venv/bin/python", "runner.py", "{report}"]\nformat = "junit"\n'
+    )
+    repository = Repository(tmp_path / "calc")
+    files = {"calc.py": BUGGY, "runner.py": runner, "tests/cases.txt": "zero 0 0 0\n"}
+    repository.commit("Start", {**files, "proctor-mine.toml": SETTINGS.partition("[test]")[0] + command})
+    message = "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small."
+    repository.commit(message, {"calc.py": FIXED, "tests/cases.txt": "sums 2 3 5\nzero 0 0 0\n"})
+    done = mine(tmp_path, repository.folder)
+    assert done.code == 0, done.stderr
+    (task,) = instances(tmp_path).values()
+    assert task["eval"]["fail_to_pass"] == ["sums::sums", "sums::zero"]  # type: ignore[index]
+    assert task["provenance"]["loaded_only_after"] == ["sums::zero"]  # type: ignore[index]
+
+
 def test_the_same_command_gives_the_same_bytes_also_with_several_jobs(mined: Path, tmp_path: Path) -> None:
     again = mine(tmp_path, mined / "calc", "--jobs", "3")
     assert again.code == 0, again.stderr
