@@ -30,6 +30,13 @@ def test_the_oracle_must_pass(oracle: TestRun) -> None:
     assert TaskProblemCode.ORACLE in codes([BASE], [oracle])
 
 
+def test_what_the_pristine_tree_does_to_the_test_machinery_too_does_not_speak_against_the_oracle() -> None:
+    usual, other = "unittest.TestCase.fixture", "pytest.main"
+    before = ran("new:f old:p other:f", tampered=usual)
+    assert codes([before], [ran("new:p old:p other:f", tampered=usual)]) == []
+    assert codes([before], [ran("new:p old:p other:f", tampered=f"{usual} {other}")]) == [TaskProblemCode.ORACLE]
+
+
 def test_a_label_that_names_no_test_is_distinguished_from_an_oracle_that_fails() -> None:
     assert codes([ran("old:p")], [ran("old:p")]) == [TaskProblemCode.LABEL_MISSING]
 

@@ -51,9 +51,10 @@ def test_an_export_may_be_one_list(export: Path) -> None:
 
 def test_a_file_that_holds_no_issues_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "issues.json"
-    file.write_text("not json")
-    with pytest.raises(UsageError, match="no issues can be read"):
-        read_issues(file)
+    for text in ("not json", '{"title": "Wrong sums"}'):
+        file.write_text(text)
+        with pytest.raises(UsageError, match="no issues can be read"):
+            read_issues(file)
 
 
 class Forge(BaseHTTPRequestHandler):

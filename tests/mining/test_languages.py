@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -66,16 +67,31 @@ def test_python_tests_are_run_by_the_reporter_with_the_projects_configuration(tm
     assert tests.paths == (".", "src")
 
 
-async def test_extension_modules_that_are_compiled_from_other_sources_are_another_environment(tmp_path: Path) -> None:
-    async def resolved(_: EnvironmentPlan) -> Path:
-        (tmp_path / "date.txt").write_text("2024-05-01\n")
-        (tmp_path / "requirements.txt").write_text("")
-        return tmp_path
+def resolution(folder: Path) -> Callable[[EnvironmentPlan], Awaitable[Path]]:
+    """In place of an installation: what it would leave."""
 
+    async def resolved(_: EnvironmentPlan) -> Path:
+        (folder / "date.txt").write_text("2024-05-01\n")
+        (folder / "requirements.txt").write_text("")
+        return folder
+
+    return resolved
+
+
+async def test_no_version_has_the_day_of_its_build(tmp_path: Path) -> None:
+    setup = {"setup.py": "setup()", "setup.cfg": "[egg_info]\ntag_build = .dev\ntag_date = true\n[aliases]\n"}
+    plan = await plan_environment("python", project(tmp_path, setup), MineSettings(), resolution(tmp_path))
+    assert plan.files["files/setup.cfg"] == b"[egg_info]\n[aliases]\n"
+
+
+async def test_extension_modules_that_are_compiled_from_other_sources_are_another_environment(tmp_path: Path) -> None:
     setup = "setup(ext_modules=[Extension('fast', ['fast.c'])])"
     plans = [
         await plan_environment(
-            "python", project(tmp_path, {"setup.py": text, "fast.c": code}), MineSettings(), resolved
+            "python",
+            project(tmp_path, {"setup.py": text, "fast.c": code}),
+            MineSettings(),
+            resolution(tmp_path),
         )
         for text, code in ((setup, "1"), (setup, "2"), ("setup()", "1"), ("setup()", "2"))
     ]

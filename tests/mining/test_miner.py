@@ -14,6 +14,14 @@ import pytest
 
 from cli_jobs import PATIENCE, commands
 from mining_world import BUGGY, FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.environments.local import LocalProvider
+from proctor.mining.candidates import Candidate
+from proctor.mining.history import open_history
+from proctor.mining.journal import MiningJournal
+from proctor.mining.miner import MineSession
+from proctor.mining.miner import mine as mine_suite
+from proctor.mining.settings import MineOptions, parse_settings
 from suite_world import proctor
 from waiting import until
 
@@ -74,6 +82,35 @@ def test_tests_that_fail_because_their_file_cannot_be_loaded_are_told_from_those
     names = {f"tests.test_calc.CalcTest.{name}" for name in ("test_doubles", "test_sums", "test_zero")}
     assert set(task["eval"]["fail_to_pass"]) == names  # type: ignore[index]
     assert set(task["provenance"]["loaded_only_after"]) == names - {"tests.test_calc.CalcTest.test_doubles"}  # type: ignore[index]
+
+
+def test_tests_that_fail_because_another_one_ends_the_program_are_told_from_those_that_fail(tmp_path: Path) -> None:
+    runner = """import sys
+from pathlib import Path
+from calc import add
+cases = []
+for line in Path("tests/cases.txt").read_text().splitlines():
+    name, *numbers = line.split()
+    a, b, total = map(int, numbers)
+    cases.append(f"<testcase classname='sums' name='{name}'>{'' if add(a, b) == total else '<failure/>'}</testcase>")
+    if add(a, b) != total:
+        break
+Path(sys.argv[1]).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+sys.exit(add(a, b) != total)
+"""
+    command = (
+        'language = "other"\n[test]\ncommand = ["/deps/venv/bin/python", "runner.py", "{report}"]\nformat = "junit"\n'
+    )
+    repository = Repository(tmp_path / "calc")
+    files = {"calc.py": BUGGY, "runner.py": runner, "tests/cases.txt": "zero 0 0 0\n"}
+    repository.commit("Start", {**files, "proctor-mine.toml": SETTINGS.partition("[test]")[0] + command})
+    message = "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small."
+    repository.commit(message, {"calc.py": FIXED, "tests/cases.txt": "sums 2 3 5\nzero 0 0 0\n"})
+    done = mine(tmp_path, repository.folder)
+    assert done.code == 0, done.stderr
+    (task,) = instances(tmp_path).values()
+    assert task["eval"]["fail_to_pass"] == ["sums::sums", "sums::zero"]  # type: ignore[index]
+    assert task["provenance"]["loaded_only_after"] == ["sums::zero"]  # type: ignore[index]
 
 
 def test_the_same_command_gives_the_same_bytes_also_with_several_jobs(mined: Path, tmp_path: Path) -> None:
@@ -175,6 +212,44 @@ def test_explain_lists_every_commit_and_runs_nothing(mined: Path, tmp_path: Path
     assert not (tmp_path / "suites").exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "left"),
+    [
+        ("--only", "CHANGELOG.md", ["Fix sums (#7)"]),
+        ("--exclude", "CHANGELOG.md", ["Add doubling", "Rename"]),
+        ("--exclude-author", "ada@", []),
+        ("--max-lines", "3", ["Fix sums (#7)", "Rename"]),
+        ("--min-lines", "4", ["Add doubling"]),
+        ("--until", "2026-03-03", ["Fix sums (#7)"]),
+    ],
+)
+def test_options_choose_among_the_changes(
+    mined: Path, tmp_path: Path, option: str, value: str, left: list[str]
+) -> None:
+    done = proctor(tmp_path, "suite", "mine", mined / "calc", "--explain", "--json", option, value)
+    commits = json.loads(done.stdout)["commits"]
+    assert sorted(one["subject"] for one in commits if one.get("code") == "untried") == sorted(left)
+
+
+def test_an_issue_is_the_instruction_and_what_has_a_flag_is_not_fair(mined: Path, tmp_path: Path) -> None:
+    issue = {"number": 3, "title": "Sums are wrong", "body": "Adding 2 and 3 gives -1."}
+    (tmp_path / "issues.jsonl").write_text(json.dumps(issue))
+    options = ("--issues", tmp_path / "issues.jsonl", "--until", "2026-03-03")
+    assert mine(tmp_path, mined / "calc", *options).code == 0
+    (task,) = instances(tmp_path).values()
+    statement = tmp_path / "suite/instances" / str(task["instance_id"]) / "issue.md"
+    assert statement.read_text() == "Sums are wrong\n\nAdding 2 and 3 gives -1.\n"
+    assert task["provenance"]["flags"] == ["short-instruction"]  # type: ignore[index]
+    fair = mine(tmp_path, mined / "calc", *options, "--fair", "--out", tmp_path / "fair")
+    assert "1 unfair" in fair.stdout
+
+
+def test_a_suite_that_exceeds_its_disk_limit_ends_the_session(mined: Path, tmp_path: Path) -> None:
+    done = mine(tmp_path, mined / "calc", "--disk", "1kB")
+    assert done.code == 12
+    assert "disk limit reached" in done.stderr
+
+
 def test_show_has_the_funnel_the_flags_and_the_time(mined: Path, tmp_path: Path) -> None:
     summary = proctor(tmp_path, "suite", "show", mined / "suite", "--json").json
     assert [step["left"] for step in summary["funnel"]] == [7, 3, 3, 2, 2]
@@ -247,7 +322,13 @@ def test_tests_that_need_the_network_the_clock_or_a_service_are_found(tmp_path: 
         (("empty",), "no commit yet"),
         (("calc", "--commit", "abcdef0"), "there is no commit abcdef0"),
         (("calc", "--since", "2026-03-02", "--until", "2026-03-01"), "--since is after --until"),
+        (("calc", "--since", "2030-01-01"), "no commit of the main line is in this range"),
+        (("calc", "--name", "a suite"), "a suite's name has letters"),
         (("calc", "--setup-agent", "nobody"), "there is no agent 'nobody'"),
+        (("calc", "--model", "sonnet"), "--model is for --setup-agent"),
+        (("calc", "--max-cost", "1"), "--max-cost is for --setup-agent or --write-issues"),
+        (("calc", "--issues-api", "example.com"), "begins with https://"),
+        (("calc", "--out", "file/suite"), "no suite can be made there"),
         (("calc", "--out", "file"), "something else is there already"),
         (("calc", "--out", "full"), "something else is there already"),
     ],
@@ -287,6 +368,48 @@ def test_settings_that_are_wrong_are_refused_with_the_place(mined: Path, tmp_pat
     done = mine(tmp_path, mined / "calc", "--settings", file)
     assert done.code == 2
     assert "pyton" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["language = 'cobol'", "python = 'three'", "runtimes = {cobol = '1'}"])
+def test_settings_with_a_value_that_nothing_knows_are_refused(wrong: str) -> None:
+    with pytest.raises(UsageError, match=rf"proctor-mine.toml.*\$\.setup\.{wrong.split(maxsplit=1)[0]}|runtimes"):
+        parse_settings(f"[setup]\n{wrong}\n", where="proctor-mine.toml")
+
+
+def test_other_settings_begin_anew_where_nothing_became_a_task(mined: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(SETTINGS.replace("commands = [", "commands = ['exit 3', "))
+    assert "0 tasks" in mine(tmp_path, mined / "calc", "--settings", file).stdout
+    shown = proctor(tmp_path, "suite", "show", "suite", "--tasks")
+    assert shown.code == 0, shown.stderr
+    assert "3 install" in shown.stdout
+    done = mine(tmp_path, mined / "calc")
+    assert done.code == 0, done.stderr
+    assert files_of(tmp_path / "suite") == files_of(mined / "suite")
+    assert mine(tmp_path, mined / "calc", "--settings", file).code == 2
+
+
+async def test_a_candidate_that_fails_for_want_of_space_is_not_dropped(
+    mined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: whole._replace(free=1000 if started else whole.free))
+    started: list[Candidate] = []
+    settings = parse_settings(SETTINGS.replace("commands = [", "commands = ['exit 3', "), where="test")
+    with open_history(str(mined / "calc")) as history:
+        session = MineSession(
+            history=history,
+            provider=LocalProvider(),
+            out=tmp_path / "suite",
+            options=MineOptions(),
+            settings=settings,
+            repository="calc",
+            on_start=started.append,
+        )
+        with pytest.raises(InfrastructureError, match="the disk is full"):
+            await mine_suite(session)
+    assert len(started) == 1
+    assert MiningJournal(tmp_path / "suite").results() == {}
 
 
 def test_a_set_up_that_fails_says_why_and_where_the_log_is(mined: Path, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from proctor.cli.heartbeat import RunningLog
+from proctor.cli.mining_progress import MiningProgress
 from proctor.cli.output import log, print_json, print_table
 from proctor.core.errors import Interrupted, UsageError
-from proctor.core.formatting import duration, money, plural, truncate_line
+from proctor.core.formatting import money, plural, truncate_line
 from proctor.mining.settings import MineOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def _count(flag: str, text: str, *, least: int = 1) -> Callable[[_Command], _Com
 @click.option("--setup-agent", metavar="NAME", help="Agent that writes proctor-mine.toml if setup fails.")
 @click.option("--model", metavar="MODEL", help="With --setup-agent: its model; as in `bench run`.")
 @click.option("--agent-command", metavar="COMMAND", help="With --setup-agent command: the command line to run.")
-@click.option("--max-cost", metavar="USD", type=float, help="Total model cost limit.")
+@click.option("--max-cost", metavar="USD", type=click.FloatRange(0, min_open=True), help="Total model cost limit.")
 @click.option("--name", metavar="NAME", help="The suite's name. [default: the repository's]")
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(1), default=1, show_default=True, help="Candidates at the same time."
@@ -102,14 +102,27 @@ def command(**given: Any) -> int:
     options = MineOptions(**{name: given[name] for name in MineOptions.__struct_fields__})
     if options.since and options.until and options.since > options.until:
         raise UsageError("--since is after --until", fix="give an earlier day")
-    if given["setup_agent"] is not None:
-        from proctor.agents import agent_class
-
-        agent_class(given["setup_agent"])
+    _check_models(given)
     with open_history(given["repository"], branch=options.branch, name=given["name"]) as history:
         if given["explain"]:
             return _explain(history, options, given)
         return asyncio.run(_mine(history, options, given))
+
+
+def _check_models(given: dict[str, Any]) -> None:
+    """Refuse options of an agent or a model that nothing asks for, and an agent that there is not."""
+    agent = given["setup_agent"]
+    if agent is not None:
+        from proctor.agents import agent_class
+
+        agent_class(agent)
+    asked = {"model": agent, "agent_command": agent, "max_cost": agent or given["write_issues"]}
+    for name, used in asked.items():
+        if given[name] is not None and not used:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is for --setup-agent{' or --write-issues' if name == 'max_cost' else ''}",
+                fix="give that too, or leave this out",
+            )
 
 
 def _settings(history: Any, given: dict[str, Any]) -> Any:
@@ -203,7 +216,7 @@ async def _mine(history: Any, options: Any, given: dict[str, Any]) -> int:
     from proctor.mining.report import funnel
 
     out = _out(history, given)
-    progress = _Progress(quiet=given["quiet"])
+    progress = MiningProgress(quiet=given["quiet"])
     async with AsyncExitStack() as stack:
         provider = find_provider(given["runner"])
         stack.push_async_callback(provider.close)
@@ -320,28 +333,3 @@ def _issues(given: dict[str, Any]) -> Any:
         token = next((os.environ[name] for name in _TOKEN_VARIABLES if os.environ.get(name)), None)
         return ForgeIssues(given["issues_api"], token)
     return None
-
-
-class _Progress(RunningLog):
-    """Logs each candidate that is done, and what is running while nothing else is logged."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        super().__init__(quiet=quiet)
-        self._done = self._tasks = 0
-
-    def done(self, commit: str, result: Any) -> None:
-        """A candidate is done."""
-        self._done += 1
-        self._tasks += result.task_id is not None
-
-        def line() -> str:
-            log_place = f" (log: {result.log})" if result.log else ""
-            what = result.task_id or f"{result.code}: {truncate_line(result.reason, 500)}{log_place}"
-            took = duration(result.measures.seconds)
-            return f"[{self._done} tried, {plural(self._tasks, 'task')}] {commit} {took}  {what}"
-
-        self._log_end(commit, line)
-
-    def _describe(self) -> str:
-        running = self._longest_running()
-        return f"trying {running}" if running else ""

@@ -70,11 +70,12 @@ def _print_summary(summary: Any) -> None:
         size = f", {file_size(summary.environment_bytes)} installed" if summary.environment_bytes else ""
         rows.append(["environments", f"{summary.environments}{size}"])
         rows.append(["lines of the oracle (median)", f"{summary.median_lines:g}"])
-    rows.append(
-        ["fail to pass, pass to pass (median)", f"{summary.median_fail_to_pass:g}, {summary.median_pass_to_pass:g}"]
-    )
+    if summary.tasks:
+        labels = f"{summary.median_fail_to_pass:g}, {summary.median_pass_to_pass:g}"
+        rows.append(["fail to pass, pass to pass (median)", labels])
     if summary.seconds_per_task is not None:
         rows.append(["time to mine a task", duration(summary.seconds_per_task)])
+    if summary.seconds_per_candidate is not None:
         rows.append(["time for a candidate", duration(summary.seconds_per_candidate)])
     if summary.test_seconds is not None:
         rows.append(["one run of a task's tests", duration(summary.test_seconds)])

@@ -57,9 +57,11 @@ class TaskValidation(Record):
 def validate(pre_patch: Sequence[TestRun], oracle: Sequence[TestRun], expectation: Expectation) -> TaskValidation:
     """Judge a task by one or more runs of its pristine tree and of its oracle."""
     flaky = tuple(sorted({*flaky_tests(pre_patch), *flaky_tests(oracle)}))
+    unfit = _pre_patch_problems(pre_patch[0], expectation)
     problems = [
-        *_pre_patch_problems(pre_patch[0], expectation),
-        *_oracle_problems(oracle[0], expectation),
+        *unfit,
+        # What is wrong without a submission is reported once.
+        *_oracle_problems(None if unfit else pre_patch[0], oracle[0], expectation),
         *_unlabelled_problems(pre_patch[0], oracle[0], expectation),
         *_repeat_problems("without a submission", pre_patch),
         *_repeat_problems("with the oracle", oracle),
@@ -85,9 +87,8 @@ def _pre_patch_problems(run: TestRun, expectation: Expectation) -> list[TaskProb
     return [] if problem is None else [TaskProblem(code=TaskProblemCode.PRE_PATCH, detail=problem[1])]
 
 
-def _oracle_problems(run: TestRun, expectation: Expectation) -> list[TaskProblem]:
-    # Without the pre-patch run, so that what is wrong there is reported once.
-    resolution = resolve(None, run, expectation)
+def _oracle_problems(before: TestRun | None, run: TestRun, expectation: Expectation) -> list[TaskProblem]:
+    resolution = resolve(before, run, expectation)
     if resolution.status is Status.RESOLVED:
         return []
     missing = [label for label in expectation.labels if run.complete and label not in run.tests]

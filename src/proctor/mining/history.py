@@ -18,6 +18,7 @@ from proctor.workspaces.mirrors import canonical_url, is_remote, public_url, upd
 
 _FIELDS: Final = ("%H", "%P", "%aI", "%cI", "%an", "%ae", "%B")
 _SEPARATOR: Final = "\x1e"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _GIT_SECONDS: Final = 600.0
 
 
@@ -204,9 +205,11 @@ def open_history(where: str, *, branch: str | None = None, name: str | None = No
     """The history of a repository on this machine, or of one that is fetched into the cache.
 
     Raises:
-        UsageError: there is no repository, or no such branch.
+        UsageError: there is no repository, or no such branch; or the name is none that a suite can have.
         RetryableError: it cannot be fetched.
     """
+    if name is not None and not _NAME.fullmatch(name):
+        raise UsageError("a suite's name has letters, digits, '.', '_' and '-'", where=name, fix="give another --name")
     try:
         url = canonical_url(where)
     except InvalidData as error:

@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from proctor.core.agent import KEY_PLACEHOLDER
-from proctor.core.errors import InfrastructureError, LimitReached
+from proctor.core.errors import LimitReached, RetryableError
 from proctor.gateway import Gateway, GatewaySessionSpec
 
 _MAX_TESTS: Final = 20_000
@@ -64,7 +64,7 @@ class IssueWriter:
 
         Raises:
             LimitReached: the budget is spent.
-            InfrastructureError: the model gives no answer.
+            RetryableError: the model cannot be asked, or gives no answer.
         """
         text = _REQUEST.format(
             name=name,
@@ -79,7 +79,7 @@ class IssueWriter:
             limit = self._gateway.budget.limit_usd or 0.0
             raise LimitReached("cost", value=self.cost, limit=limit, where="--write-issues")
         if not answer.strip():
-            raise InfrastructureError(f"the model {self._model} wrote no issue for {task_id}")
+            raise RetryableError(f"the model {self._model} wrote no issue for {task_id}")
         return f"{answer.strip()}\n"
 
     async def _ask(self, base: str, text: str) -> str:
@@ -102,13 +102,11 @@ class IssueWriter:
                 data = await answer.read()
                 status = answer.status
         except ClientError as error:
-            raise InfrastructureError(f"the request to the model failed: {error}") from error
+            raise RetryableError(f"the request to the model failed: {error}") from error
         if status != 200:  # noqa: PLR2004 - done
             if self._gateway.budget.exhausted:
                 return ""
-            raise InfrastructureError(
-                f"the model {self._model} refuses: {status} {data[:300].decode(errors='replace')}"
-            )
+            raise RetryableError(f"the model {self._model} refuses: {status} {data[:300].decode(errors='replace')}")
         return _text_of(json.loads(data))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import RetryableError, UsageError
 from proctor.core.record import Record
 from proctor.core.user_files import parse_json, read_user_file
 
@@ -71,7 +71,7 @@ def read_issues(file: Path) -> FindIssue:
             else [json.loads(line) for line in text.splitlines() if line.strip()]
         )
         found = {issue.number: issue for issue in map(_issue, rows)}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(
             f"no issues can be read there: {error}", where=file, fix="give JSON lines with number, title and body"
         ) from error
@@ -79,7 +79,9 @@ def read_issues(file: Path) -> FindIssue:
 
 
 def _issue(row: dict[str, Any]) -> Issue:
-    number = row.get("number") or row.get("iid") or row["id"]
+    number = row.get("number") or row.get("iid") or row.get("id")
+    if number is None:
+        raise ValueError("an issue has no number")
     is_pull = bool(row.get("pull_request")) or "merge_requests" in str(row.get("web_url", ""))
     return Issue(
         number=str(number),
@@ -96,9 +98,14 @@ class ForgeIssues:
         api: the address of the repository there, such as ``https://api.github.com/repos/OWNER/NAME`` or
             ``https://gitlab.com/api/v4/projects/ID``.
         token: of the user, if the repository needs one.
+
+    Raises:
+        UsageError: that is no address.
     """
 
     def __init__(self, api: str, token: str | None, known: Iterable[Issue] = ()) -> None:
+        if not api.startswith(("https://", "http://")):
+            raise UsageError("the address of a forge's API begins with https://", where=api)
         self._api = api.rstrip("/")
         self._token = token
         self.known: dict[str, Issue | None] = {issue.number: issue for issue in known}
@@ -107,7 +114,7 @@ class ForgeIssues:
         """The issue with this number.
 
         Raises:
-            InfrastructureError: the forge cannot be asked.
+            RetryableError: the forge cannot be asked.
         """
         if number not in self.known:
             self.known[number] = self._ask(number)
@@ -115,22 +122,20 @@ class ForgeIssues:
 
     def _ask(self, number: str) -> Issue | None:
         address = f"{self._api}/issues/{urllib.parse.quote(number)}"
-        if not address.startswith(("https://", "http://")):
-            raise UsageError("the address of a forge's API begins with https://", where=self._api)
         headers = {"Accept": "application/json", "User-Agent": "proctor"}
         if self._token:
             headers |= {"Authorization": f"Bearer {self._token}", "PRIVATE-TOKEN": self._token}
-        request = urllib.request.Request(address, headers=headers)  # noqa: S310 - checked above
+        request = urllib.request.Request(address, headers=headers)  # noqa: S310 - the address was checked
         try:
             with urllib.request.urlopen(request, timeout=_API_SECONDS) as response:  # noqa: S310 - likewise
                 row = json.loads(response.read(_MAX_BYTES))
         except urllib.error.HTTPError as error:
             if error.code in {404, 410}:
                 return None
-            raise InfrastructureError(
+            raise RetryableError(
                 f"the forge refuses to give issue {number}: {error.code} {error.reason}",
                 fix="check the token and its rights",
             ) from error
         except (OSError, ValueError) as error:
-            raise InfrastructureError(f"the request for issue {number} failed: {error}") from error
+            raise RetryableError(f"the request for issue {number} failed: {error}", where=self._api) from error
         return _issue(row)

@@ -7,9 +7,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from proctor.core.errors import InvalidData
+from proctor.core.errors import InvalidData, UsageError
 from proctor.core.files import append_whole
 from proctor.core.record import Record, from_json, read_record, to_json
+from proctor.mining.history import RepositoryHistory
 from proctor.mining.settings import MineOptions, MineSettings
 from proctor.mining.task_maker import CandidateResult
 
@@ -79,6 +80,48 @@ class MiningJournal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def begin(self, request: MineRequest, history: RepositoryHistory, *, update: bool) -> None:
+        """Store what the suite is mined with, where it goes with what is there.
+
+        Raises:
+            UsageError: it does not, or the suite is complete.
+        """
+        known = self.request()
+        if known is not None and _is_other(known, request) and not self._has_tasks():
+            # Nothing is there that other options would not fit to, as after a change of the settings.
+            self._file.unlink(missing_ok=True)
+            known = None
+        if known is not None:
+            self._check(known, request, history, update=update)
+        self.write_request(request)
+
+    def _check(self, known: MineRequest, request: MineRequest, history: RepositoryHistory, *, update: bool) -> None:
+        out = self.folder.parent
+        limit, known_limit = request.options.limit, known.options.limit
+        more = known_limit is not None and (limit is None or limit > known_limit)
+        if _is_other(known, request) or (limit != known_limit and not more):
+            raise UsageError(
+                "a suite was mined there with other options, or from another repository",
+                where=out,
+                fix="give the same ones again, or another --out",
+            )
+        if known.done and not update and not more:
+            fix = "--update adds what is new since, a higher --limit what is older"
+            raise UsageError("this suite is complete", where=out, fix=fix)
+        if known.done and known.head and not history.is_ancestor(known.head):
+            raise UsageError(
+                "the history was rewritten since this suite was mined", where=out, fix="mine it anew elsewhere"
+            )
+
+    def _has_tasks(self) -> bool:
+        return any(result.task_id is not None for result in self.results().values())
+
+
+def _is_other(known: MineRequest, request: MineRequest) -> bool:
+    """Whether more differs than the limit."""
+    options = msgspec.structs.replace(known.options, limit=request.options.limit)
+    return msgspec.structs.replace(known, head="", done=False, options=options) != request
 
 
 def settings_digest(settings: MineSettings) -> str:

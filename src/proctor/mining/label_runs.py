@@ -183,8 +183,11 @@ def _require_failing(labels: Labels, after: TestRun) -> None:
 async def _loaded_only_after(
     job: SuiteGradingJob, instance: TestsInstance, before: TestRun, labels: Labels, tree: Path
 ) -> tuple[str, ...]:
-    """The failing tests that passed before in the file as it was: they fail now because the file cannot be loaded."""
-    if before.complete and not before.outcome.broken:  # type: ignore[union-attr]
+    """The failing tests that passed before in the file as it was: they fail now because the file cannot be loaded, or
+    because the test program ends at another one.
+    """
+    all_ran = before.tests.keys() >= set(labels.fail_to_pass)
+    if before.complete and all_ran and not before.outcome.broken:  # type: ignore[union-attr]
         return ()
     given = instance.file.eval
     arguments = tuple(path for path in given.arguments if (instance.repo / path).exists())

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from proctor.core.errors import LimitReached, RetryableError, UsageError
 from proctor.core.files import cache_root, file_lock, write_atomic
 from proctor.core.record import to_json
 from proctor.core.trees import disk_bytes
+from proctor.environments.machine_check import check_machine
 from proctor.mining.candidates import Candidate, SkippedChange, Stage, judge_change
 from proctor.mining.history import HistoryChange, HistoryRange, RepositoryHistory
 from proctor.mining.issue_writer import IssueWriter
@@ -114,21 +116,32 @@ async def mine(session: MineSession) -> MiningReport:
     """Make the suite, or continue with it.
 
     Raises:
-        UsageError: another suite is there, or this one is complete.
-        LimitReached: the disk budget is spent.
-        RetryableError: a package index cannot be reached.
+        UsageError: another suite is there, or this one is complete; no commit is in the range.
+        LimitReached: the disk budget, or that of the model, is spent.
+        RetryableError: a package index, the forge or the model cannot be reached.
+        InfrastructureError: there are no environments here, or no space is left on a disk.
     """
     session.out = session.out.absolute()
     journal = MiningJournal(session.out)
     if session.out.exists() and journal.request() is None and not _is_free(session.out):
         raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
-    (session.out / STATE_FOLDER).mkdir(parents=True, exist_ok=True)
+    candidates, others = await asyncio.to_thread(list_candidates, session.history, session.options, session.settings)
+    if not candidates and not others:
+        raise UsageError("no commit of the main line is in this range", fix="see --since, --until and --branch")
+    try:
+        (session.out / STATE_FOLDER).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"no suite can be made there: {error.strerror}", where=session.out) from error
     with file_lock(session.out / STATE_FOLDER / "lock", what=f"the suite {session.out}", wait_seconds=0):
-        request = _open_request(session, journal)
-        session.results = journal.results()
-        candidates, others = await asyncio.to_thread(
-            list_candidates, session.history, session.options, session.settings
+        request = MineRequest(
+            repository=session.repository,
+            name=session.history.name,
+            options=session.options,
+            runner=session.provider.name,
+            settings=settings_digest(session.settings),
         )
+        journal.begin(request, session.history, update=session.update)
+        session.results = journal.results()
         maker = TaskMaker(
             session.history,
             session.provider,
@@ -148,38 +161,6 @@ async def mine(session: MineSession) -> MiningReport:
 def _is_free(folder: Path) -> bool:
     """Whether nothing is in a folder but what an earlier session of mining may have begun with."""
     return folder.is_dir() and all(one.name == STATE_FOLDER for one in folder.iterdir())
-
-
-def _open_request(session: MineSession, journal: MiningJournal) -> MineRequest:
-    request = MineRequest(
-        repository=session.repository,
-        name=session.history.name,
-        options=session.options,
-        runner=session.provider.name,
-        settings=settings_digest(session.settings),
-    )
-    known = journal.request()
-    if known is not None:
-        limit, known_limit = request.options.limit, known.options.limit
-        more = known_limit is not None and (limit is None or limit > known_limit)
-        options = request.options if more else known.options
-        if msgspec.structs.replace(known, head="", done=False, options=options) != request or (
-            more and msgspec.structs.replace(known.options, limit=limit) != request.options
-        ):
-            raise UsageError(
-                "a suite was mined there with other options, or from another repository",
-                where=session.out,
-                fix="give the same ones again, or another --out",
-            )
-        if known.done and not session.update and not more:
-            fix = "--update adds what is new since, a higher --limit what is older"
-            raise UsageError("this suite is complete", where=session.out, fix=fix)
-        if known.done and known.head and not session.history.is_ancestor(known.head):
-            raise UsageError(
-                "the history was rewritten since this suite was mined", where=session.out, fix="mine it anew elsewhere"
-            )
-    journal.write_request(request)
-    return request
 
 
 async def _try_candidates(
@@ -214,15 +195,23 @@ async def _try_candidates(
 
 
 async def _try_candidate(session: MineSession, journal: MiningJournal, maker: TaskMaker, candidate: Candidate) -> None:
+    await _check_machine(session)
     session.on_start(candidate)
     result = await _make(maker, candidate)
-    if result.stage is Stage.TASK:
+    if result.stage is not Stage.TASK:
+        await _check_machine(session)
+    else:
         await asyncio.to_thread(_keep, session.out, maker.draft_folder(candidate), result)
     journal.add(result)
     session.results[candidate.change.commit] = result
     session.on_result(candidate, result)
     if session.disk is not None:
         await asyncio.to_thread(_keep_to_budget, session.out, session.disk)
+
+
+async def _check_machine(session: MineSession) -> None:
+    """See that nothing fails for want of what has nothing to do with the change, such as space."""
+    await check_machine(session.provider, [session.out, cache_root().absolute(), Path(tempfile.gettempdir())])
 
 
 async def _make(maker: TaskMaker, candidate: Candidate) -> CandidateResult:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from msgspec import field
 
-from proctor.benchmarks.suites.load import load_suite
+from proctor.benchmarks.suites.load import SUITE_FILE, load_suite
 from proctor.benchmarks.suites.tests_instance import TestsInstance
 from proctor.core.record import Record, read_record
 from proctor.core.trees import disk_bytes
@@ -117,14 +117,14 @@ def summarise_suite(where: str | Path) -> SuiteSummary:
     Raises:
         InvalidData: there is no such suite, or its files are bad.
     """
+    if (Path(where) / REPORT_FILE).is_file() and not (Path(where) / SUITE_FILE).exists():
+        return _without_tasks(Path(where))
     suite = load_suite(where)
     folder = suite.path.parent
     file = folder / REPORT_FILE
     report = read_record(file, MiningReport) if file.is_file() else None
-    measured = {
-        result.task_id: result.measures for result in MiningJournal(folder).results().values() if result.task_id
-    }
     tried = list(MiningJournal(folder).results().values())
+    measured = {result.task_id: result.measures for result in tried if result.task_id}
     sizes = {result.environment: result.measures.environment_bytes for result in tried if result.task_id}
     mined = [instance for instance in suite.instances if isinstance(instance, TestsInstance)]
     rows, environments = [], set()
@@ -170,6 +170,20 @@ def summarise_suite(where: str | Path) -> SuiteSummary:
         seconds_per_candidate=_mean([one.measures.seconds for one in tried]),
         test_seconds=_mean(times),
         task_rows=tuple(rows),
+    )
+
+
+def _without_tasks(folder: Path) -> SuiteSummary:
+    """What is to say where mining has made no task."""
+    report = read_record(folder / REPORT_FILE, MiningReport)
+    tried = MiningJournal(folder).results().values()
+    return SuiteSummary(
+        suite=report.suite,
+        tasks=0,
+        repository=report.repository,
+        funnel=funnel(report.commits),
+        disk_bytes=disk_bytes(folder),
+        seconds_per_candidate=_mean([one.measures.seconds for one in tried]),
     )
 
 

@@ -1,7 +1,7 @@
 """`proctor-mine.toml`: what a repository's owner says where our rules do not fit; and the options of mining."""
 
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -41,13 +41,15 @@ class SetupSettings(_Table, frozen=True):
         dockerfile: a Dockerfile of the repository that makes that image.
     """
 
-    language: str | None = None
-    python: str | None = None
+    language: Literal["python", "javascript", "go", "rust", "java", "other"] | None = None
+    python: Annotated[str, msgspec.Meta(pattern=r"^3\.\d+$")] | None = None
     packages: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    runtimes: dict[str, str] = msgspec.field(default_factory=dict)
+    runtimes: dict[Annotated[str, msgspec.Meta(pattern=r"^(python|node|go|rust|java)$")], str] = msgspec.field(
+        default_factory=dict
+    )
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     image: str | None = None
     dockerfile: str | None = None

@@ -13,7 +13,7 @@ from proctor.benchmarks.suites.format import Provenance, TestsEval
 from proctor.benchmarks.suites.installed import installed_environment
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.environment import EnvironmentProvider
-from proctor.core.errors import InfrastructureError, InvalidData, ProctorError, RetryableError
+from proctor.core.errors import InfrastructureError, InvalidData, LimitReached, ProctorError, RetryableError
 from proctor.core.record import Record
 from proctor.core.task import Task
 from proctor.core.trees import disk_bytes
@@ -124,14 +124,16 @@ class TaskMaker:
         """Try one candidate.
 
         Raises:
-            RetryableError: a package index cannot be reached.
+            RetryableError: a package index, the forge or the model cannot be reached.
+            LimitReached: the model's budget is spent.
+            InfrastructureError: no space is left on the disk.
         """
         started = time.monotonic()
         attempt = _Attempt(self, candidate)
         folder = self.draft_folder(candidate)
         try:
             result = await attempt.run(folder)
-        except RetryableError:
+        except (RetryableError, LimitReached):
             raise
         except (_Dropped, SetupFailed, NoLabels, InvalidSubmission, ProctorError) as error:
             stage, code, reason = _why_dropped(error)

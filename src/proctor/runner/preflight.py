@@ -20,7 +20,7 @@ from proctor.core.task import Task
 from proctor.environments import provider as find_provider
 from proctor.gateway.backend import Backend
 from proctor.runner.agents import AgentSource, agent_factory
-from proctor.runner.machine_check import missing_environment_requirements
+from proctor.runner.environment_requirements import missing_environment_requirements
 from proctor.runner.models import (
     ModelAccess,
     ModelChoice,

@@ -29,6 +29,7 @@ from proctor.core.run import RunConfig, RunSummary, Trial
 from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.environments import reap
+from proctor.environments.machine_check import check_machine
 from proctor.gateway import RunBudget
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
 from proctor.results.frames import FrameKind, FrameLibrary, make_frame
@@ -37,7 +38,6 @@ from proctor.results.store import CountedResult, counted, results_root
 from proctor.runner.agents import AgentSource
 from proctor.runner.executors.base import Executor
 from proctor.runner.executors.local import LocalExecutor
-from proctor.runner.machine_check import check_machine
 from proctor.runner.models import (
     ModelAccess,
     asked_dialects,

@@ -31,7 +31,7 @@ from proctor.benchmarks.suites.documents import decode_document, read_bytes
 from proctor.benchmarks.suites.format import DEPS_DIR, ENVIRONMENT_FILE, SuiteEnvironmentFile
 from proctor.benchmarks.suites.runtimes import find_runtimes, search_path
 from proctor.core.environment import EnvironmentProvider, EnvironmentSpec, Limits, Mount, Network
-from proctor.core.errors import InfrastructureError
+from proctor.core.errors import RetryableError
 from proctor.core.files import cache_root
 from proctor.core.record import Record
 from proctor.core.trees import file_paths
@@ -227,7 +227,7 @@ def fetched_package(name: str, version: str) -> Path:
     """A folder with a program or a library that is published as a Python package, such as uv; fetched once.
 
     Raises:
-        InfrastructureError: it cannot be fetched.
+        RetryableError: it cannot be fetched.
     """
     target = cache_dir("tools", f"{name}-{version}")
     if not target.is_dir():
@@ -237,7 +237,7 @@ def fetched_package(name: str, version: str) -> Path:
             command += ["--only-binary", ":all:", f"{name}=={version}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
             if done.returncode:
-                raise InfrastructureError(
+                raise RetryableError(
                     f"{name} cannot be installed: {done.stderr.strip()[-300:]}",
                     fix="check the network, or PIP_INDEX_URL",
                 )

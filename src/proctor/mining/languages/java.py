@@ -14,7 +14,11 @@ _SKIPPED: Final = (
     "-Denforcer.skip=true -Dmaven.javadoc.skip=true -Danimal.sniffer.skip=true -Djapicmp.skip=true -Dlicense.skip=true "
     "-Dspotless.check.skip=true -Dbuildnumber.skip=true -Dmaven.gitcommitid.skip=true -Dgpg.skip=true"
 )
-_MAVEN: Final = f"mvn --batch-mode --no-transfer-progress -Dmaven.repo.local=/deps/maven {_SKIPPED}"
+_MAVEN: Final = f"$mvn --batch-mode --no-transfer-progress -Dmaven.repo.local=/deps/maven {_SKIPPED}"
+_CHOOSE: Final = "mvn=/deps/apache-maven/bin/mvn; [ -x $mvn ] || mvn=mvn"
+# Where a plugin needs a newer Maven than there is, this one is fetched as any artifact is.
+_NEWER_MAVEN: Final = "3.9.11"
+_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 # Maven fetches what runs the tests only when there is something to run: the smallest test class of each module.
 _MAVEN_INSTALL: Final = f"""
 cp -r /environment/files/. .
@@ -23,12 +27,28 @@ mkdir -p $HOME
 smallest=$(find . -path '*/src/test/*' -type d -name java | sort | while read -r folder; do
   find "$folder" -name '*Test.java' -printf '%s %f\\n' | sort -n | head -n 1
 done | sed 's/.* //; s/[.]java$//' | paste -s -d ,)
-{_MAVEN} @MODULES@ -Dmaven.test.failure.ignore=true -DfailIfNoTests=false \\
-  -Dsurefire.failIfNoSpecifiedTests=false ${{smallest:+-Dtest="$smallest"}} test || {_MAVEN} @MODULES@ test-compile
+run_tests() {{
+  {_MAVEN} @MODULES@ -Dmaven.test.failure.ignore=true -DfailIfNoTests=false \\
+    -Dsurefire.failIfNoSpecifiedTests=false ${{smallest:+-Dtest="$smallest"}} test || {_MAVEN} @MODULES@ test-compile
+}}
+{_CHOOSE}
+run_tests > /tmp/maven.txt && done=yes || done=
+cat /tmp/maven.txt
+if [ -z "$done" ]; then
+  grep -q 'requires Maven version' /tmp/maven.txt
+  (cd /tmp && {_MAVEN} {_PLUGIN}:copy -Dartifact=org.apache.maven:apache-maven:{_NEWER_MAVEN}:tar.gz:bin \\
+    -DoutputDirectory=/tmp/maven)
+  mkdir /deps/apache-maven
+  tar -xzf /tmp/maven/apache-maven-{_NEWER_MAVEN}-bin.tar.gz -C /deps/apache-maven --strip-components=1
+  rm -r /deps/maven/org/apache/maven/apache-maven
+  {_CHOOSE}
+  run_tests
+fi
 find /deps/maven -name '*.lastUpdated' -delete
 find /deps/maven -name '_remote.repositories' -delete
 """
 _MAVEN_TEST: Final = f"""
+{_CHOOSE}
 {_MAVEN} @MODULES@ --offline -q -DfailIfNoTests=false -Dsurefire.failIfNoSpecifiedTests=false -Dtest="$2" test
 code=$?
 mkdir -p "$1"

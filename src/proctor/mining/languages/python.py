@@ -54,6 +54,7 @@ _PLUGINS: Final = {
 _REQUIREMENT: Final = re.compile(r"\s*[A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=!~]=?[\w.,<>=! *]*)?")
 _XDIST: Final = re.compile(r"(?:^|[\s\"'=])(?:-n|--numprocesses)\b", re.MULTILINE)
 _SCM: Final = re.compile(r"setuptools[-_]scm|hatch-vcs|versioneer|pbr|poetry-dynamic-versioning|versioningit|flit_scm")
+_TAGS: Final = re.compile(rb"^tag_(?:build|date|svn_revision)[ \t]*=.*\n", re.MULTILINE)
 _COMPILES: Final = re.compile(
     r"ext_modules|\bExtension\(|cython|cffi_modules|maturin|setuptools[-_]rust|mesonpy|scikit[-_]build", re.IGNORECASE
 )
@@ -226,7 +227,7 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     for_tests = [path for path in found if "test" in path]
     found = [path for path in found if path in for_tests or not for_tests or path.startswith("requirements.")]
     needed = [path for path in project.paths if path.endswith((".txt", ".in")) and "requirement" in path.lower()]
-    manifests = project.manifests((*_PACKAGING, *_LOCKS, "tox.ini", "README.md", "README.rst", *needed))
+    manifests = _untagged(project.manifests((*_PACKAGING, *_LOCKS, "tox.ini", "README.md", "README.rst", *needed)))
     least = [*settings.setup.packages, *_plugins(project), "pytest"]
     inputs = [path for path in own if path in project.paths] if own else found
     extras = re.findall(r"\[([\w,-]+)\]", " ".join(own)) if own else _test_extras(project)
@@ -275,6 +276,13 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     )
 
 
+def _untagged(manifests: dict[str, bytes]) -> dict[str, bytes]:
+    """The manifests without what puts the day of a build into the version: old setuptools does so twice, which is no
+    version any more.
+    """
+    return {name: _TAGS.sub(b"", data) if name == "setup.cfg" else data for name, data in manifests.items()}
+
+
 def _lines(requirements: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in dict.fromkeys(requirements)).encode()
 
@@ -296,7 +304,7 @@ def _environment(project: Project, settings: MineSettings, version: str, date: s
         ),
         files={
             "requirements.txt": pins,
-            **{f"files/{path}": data for path, data in project.manifests(_PACKAGING).items()},
+            **{f"files/{path}": data for path, data in _untagged(project.manifests(_PACKAGING)).items()},
             **_compiled_sources(project),
         },
     )

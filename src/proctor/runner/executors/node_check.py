@@ -16,10 +16,10 @@ from proctor.core.files import cache_root
 from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.environments import reap
+from proctor.environments.machine_check import check_machine
 from proctor.runner.agents import agent_factory
 from proctor.runner.evaluation import Evaluation
 from proctor.runner.executors.messages import EvaluationSetup, NodeInfo, NodeRun
-from proctor.runner.machine_check import check_machine
 from proctor.runner.preflight import environment_digest, make_provider
 from proctor.runner.request import current_machine
 from proctor.runner.run_resources import MachineResources

@@ -1,6 +1,5 @@
 """What is looked for in environments before a run, and how often they are started for it."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from proctor.core.environment import (
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
-from proctor.runner.machine_check import check_machine, missing_environment_requirements
+from proctor.runner.environment_requirements import missing_environment_requirements
 
 
 class Counting(DelegatingProvider):
@@ -59,22 +58,6 @@ class Requiring(Toy):
 
 async def unmet(toys: Toy, provider: Counting, *, pull: bool = True) -> dict[str, str]:
     return await missing_environment_requirements(toys, toys.tasks(), provider, GradeOptions(), pull=pull)
-
-
-async def test_the_disk_of_images_must_have_space_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = tmp_path / "images"
-
-    class Storing(LocalProvider):
-        async def storage_folders(self) -> Sequence[Path]:
-            return (images,)
-
-    provider = Storing(isolation=False, environments_dir=tmp_path)
-    await check_machine(provider, [tmp_path])
-    images.mkdir()
-    whole = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: whole._replace(free=1000) if path == images else whole)
-    with pytest.raises(InfrastructureError, match=r"images: the disk is full: 1\.0kB are free, and a run needs 256"):
-        await check_machine(provider, [tmp_path])
 
 
 async def test_one_environment_is_started_for_all_tasks_that_share_it(tmp_path: Path) -> None:
