@@ -158,7 +158,8 @@ def test_both_ways_of_looking_see_the_same(home: Path) -> None:
 
 
 def test_a_process_is_named_in_a_form_that_can_be_printed() -> None:
-    odd = SandboxProcess(pid=7, parent=1, session=7, started=0, command=("a\x1b[2J", "x" * 100), variables={})
+    line = b"a\x1b[2J\0" + b"x" * 100 + b"\0"
+    odd = SandboxProcess(pid=7, parent=1, session=7, started=0, command_line=line, variables={})
     assert str(odd).startswith("7 (a?[2J xxx")
     assert len(str(odd)) < 70
 
@@ -177,7 +178,7 @@ def test_a_signal_goes_only_to_the_very_process(home: Path) -> None:
             parent=found.parent,
             session=found.session,
             started=found.started - 1,
-            command=found.command,
+            command_line=found.command_line,
             variables={},
         )
         send_signal(earlier, signal.SIGKILL)

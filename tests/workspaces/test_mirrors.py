@@ -48,6 +48,39 @@ def test_a_commit_on_no_branch_is_fetched_by_its_id(repository: Repository, tmp_
     assert git(mirror, "cat-file", "-t", lost) == "commit"
 
 
+def test_packs_of_a_repository_on_this_machine_are_copied_and_never_shared(
+    repository: Repository, tmp_path: Path
+) -> None:
+    commit = repository.commit({"a": "1"})
+    repository.git("tag", "v1")
+    repository.git("update-ref", "refs/stash", commit)
+    repository.git("repack", "-adq")
+    mirror = ensure_mirror(str(repository.path), commit, cache=tmp_path / "cache")
+    (source,) = (repository.path / ".git/objects/pack").glob("*.pack")
+    copied = mirror / "objects/pack" / source.name
+    assert copied.read_bytes() == source.read_bytes()
+    assert copied.stat().st_ino != source.stat().st_ino
+    assert git(mirror, "for-each-ref", "--format=%(refname)").split() == ["refs/heads/main", "refs/tags/v1"]
+    assert str(repository.path) not in (mirror / "config").read_text()
+    assert not (mirror / "hooks").exists()
+
+
+def test_many_objects_without_a_pack_are_packed_in_the_mirror(repository: Repository, tmp_path: Path) -> None:
+    commit = repository.commit({str(number): f"{number}\n" for number in range(600)})
+    mirror = ensure_mirror(str(repository.path), commit, cache=tmp_path / "cache")
+    assert list((mirror / "objects/pack").glob("*.pack"))
+    assert not list((mirror / "objects").glob("[0-9a-f][0-9a-f]"))
+
+
+def test_a_repository_that_lacks_objects_is_bad_data(repository: Repository, tmp_path: Path) -> None:
+    commit = repository.commit({"a": "1"})
+    repository.git("config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial"
+    git(tmp_path, "clone", "--quiet", "--bare", "--filter=blob:none", f"file://{repository.path}", str(partial))
+    with pytest.raises(InvalidData, match="cannot fetch it"):
+        ensure_mirror(str(partial), commit, cache=tmp_path / "cache")
+
+
 def test_a_commit_that_is_nowhere_is_named(repository: Repository, tmp_path: Path) -> None:
     repository.commit({"a": "1"})
     with pytest.raises(InvalidData, match="has no commit 1111111111"):

@@ -5,11 +5,12 @@ They are found by name through the entry point group ``proctor.agents``.
 
 import functools
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from proctor.agents.outcomes import read_outcome
 from proctor.core.agent import Agent
 from proctor.core.errors import UsageError, plugin_error
+from proctor.core.plugins import entry_points
 from proctor.core.suggestions import suggest
 
 __all__ = ["agent_class", "agent_names", "read_outcome"]
@@ -43,4 +44,4 @@ def agent_class(name: str) -> type[Agent]:
 
 @functools.cache
 def _installed() -> Mapping[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group="proctor.agents")}
+    return {point.name: point for point in entry_points("proctor.agents")}

@@ -18,9 +18,9 @@ def registered_source(name: str) -> "BenchmarkSource | None":
     """The benchmark of this name that a package registers."""
     if not _is_declared(name):
         return None
-    from importlib.metadata import entry_points
+    from proctor.core.plugins import entry_points
 
-    for entry in entry_points(group=GROUP, name=name):
+    for entry in entry_points(GROUP, name=name):
         return source_of(entry)
     return None
 

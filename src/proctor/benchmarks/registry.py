@@ -1,7 +1,7 @@
 """Finding a benchmark: by entry point, or as a suite."""
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +9,7 @@ from proctor.benchmarks.plugins import GROUP, registered_source, source_of
 from proctor.core.benchmark import Benchmark, BenchmarkSource, DatasetInfo
 from proctor.core.errors import ProctorError, UsageError
 from proctor.core.evaluation import TaskEvaluation
+from proctor.core.plugins import entry_points
 from proctor.core.record import Record
 from proctor.core.suggestions import suggest
 
@@ -41,7 +42,7 @@ def benchmark(name: str, split: str | None = None) -> Benchmark:
         return source.open(checked_split(name, source, split))
     shipped = shipped_suites()
     if name not in shipped:
-        names = sorted({entry.name for entry in entry_points(group=GROUP)} | set(shipped))
+        names = sorted({entry.name for entry in entry_points(GROUP)} | set(shipped))
         fix = suggest(name, names, f"choose one of {', '.join(names)}, or give --suite PATH")
         raise UsageError(f"there is no benchmark {name!r}", fix=fix)
     if split is not None:
@@ -57,7 +58,7 @@ def benchmark_source(name: str) -> BenchmarkSource:
     """
     source = registered_source(name)
     if source is None:
-        names = sorted(entry.name for entry in entry_points(group=GROUP))
+        names = sorted(entry.name for entry in entry_points(GROUP))
         fix = suggest(name, names, f"choose one of {', '.join(names) or 'none'}")
         raise UsageError(f"{name!r} is not a benchmark whose data is downloaded", fix=fix)
     return source
@@ -145,7 +146,7 @@ def parity(name: str, theirs: "Sequence[SweOutcome]", ours: Mapping[str, TaskEva
 
 def reopen(name: str, source: str, split: str | None = None) -> Benchmark:
     """The benchmark that a stored run was made with."""
-    known = {entry.name for entry in entry_points(group=GROUP)}
+    known = {entry.name for entry in entry_points(GROUP)}
     return benchmark(name, split) if name in known else suite_benchmark(source)
 
 
@@ -161,7 +162,7 @@ def benchmark_table() -> tuple[BenchmarkRow, ...]:
     """All benchmarks that this installation knows."""
     from proctor.benchmarks.suites.load import load_suite, shipped_suites
 
-    rows = [_row(entry) for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)]
+    rows = [_row(entry) for entry in sorted(entry_points(GROUP), key=lambda entry: entry.name)]
     for name, path in shipped_suites().items():
         suite = load_suite(path)
         rows.append(BenchmarkRow(name=name, kind="suite", tasks=len(suite.instances), about=suite.file.description))

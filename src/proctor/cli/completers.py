@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 import click
@@ -10,6 +9,7 @@ from click.shell_completion import CompletionItem
 
 from proctor.cli.groups import RESULTS_KEY
 from proctor.core.errors import ProctorError
+from proctor.core.plugins import entry_points
 
 _MAX_VALUES: Final = 5000
 
@@ -27,15 +27,15 @@ def _benchmarks(_: click.Context) -> Iterable[str]:
     from proctor.benchmarks.plugins import GROUP
     from proctor.benchmarks.suites.load import shipped_suites
 
-    return sorted({*(entry.name for entry in entry_points(group=GROUP)), *shipped_suites()})
+    return sorted({*(entry.name for entry in entry_points(GROUP)), *shipped_suites()})
 
 
 def _agents(_: click.Context) -> Iterable[str]:
-    return sorted(entry.name for entry in entry_points(group="proctor.agents"))
+    return sorted(entry.name for entry in entry_points("proctor.agents"))
 
 
 def _runners(_: click.Context) -> Iterable[str]:
-    return sorted(entry.name for entry in entry_points(group="proctor.environments"))
+    return sorted(entry.name for entry in entry_points("proctor.environments"))
 
 
 def _models(_: click.Context) -> Iterable[str]:

@@ -124,9 +124,10 @@ def _report_bug(error: Exception) -> int:
 def _plugin_of(error: Exception) -> str | None:
     """The package of the plugin in which an exception was raised, or which was called on the way there."""
     import traceback
-    from importlib.metadata import entry_points
 
-    entries = [entry for group in _PLUGIN_GROUPS for entry in entry_points(group=group)]
+    from proctor.core.plugins import entry_points
+
+    entries = [entry for group in _PLUGIN_GROUPS for entry in entry_points(group)]
     packages = {entry.module.partition(".")[0] for entry in entries} - {"proctor"}
     called = [
         str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in traceback.walk_tb(error.__traceback__)

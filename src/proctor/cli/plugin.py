@@ -44,12 +44,11 @@ def new(kind: str, name: str, folder: Path | None) -> None:
 
 def _check_not_taken(kind: str, name: str) -> None:
     """See that a plugin would not stand for something else that is called the same."""
-    from importlib.metadata import entry_points
-
     from proctor.benchmarks.suites.load import shipped_suites
     from proctor.core.errors import UsageError
+    from proctor.core.plugins import entry_points
 
-    taken = {entry.name for entry in entry_points(group=f"proctor.{kind}s")}
+    taken = {entry.name for entry in entry_points(f"proctor.{kind}s")}
     if name in taken or (kind == "benchmark" and name in shipped_suites()):
         article = "a" if kind == "benchmark" else "an"
         raise UsageError(f"there is {article} {kind} {name!r} already", fix="choose another name")

@@ -70,14 +70,13 @@ def list_(*, by: Any, reverse: bool, limit: int | None, as_json: bool, **chosen:
 
 def _check_filter(wanted: "RunFilter", known: "list[RunListRow]") -> None:
     """See that a name which selects nothing is at least one that something could have."""
-    from importlib.metadata import entry_points
-
     from proctor.core.errors import UsageError
+    from proctor.core.plugins import entry_points
     from proctor.core.suggestions import suggest
 
     agents = {row.agent for row in known if row.agent}
     if wanted.agent is not None and wanted.agent not in agents:
-        agents |= {entry.name for entry in entry_points(group="proctor.agents")}
+        agents |= {entry.name for entry in entry_points("proctor.agents")}
         if wanted.agent not in agents:
             choices = f"choose one of: {', '.join(sorted(agents))}"
             raise UsageError(f"there is no agent {wanted.agent!r}", fix=suggest(wanted.agent, agents, choices))

@@ -6,11 +6,11 @@ in `proctor.core.environment`. Providers are found through the entry point group
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import ProctorError, UsageError, plugin_error
+from proctor.core.plugins import entry_points
 from proctor.core.suggestions import suggest
 from proctor.environments.reaper import ReapResult, reap
 
@@ -44,7 +44,7 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
         if name != "local":
             raise UsageError(f"{name} environments are always isolated", fix="leave --isolation off to --runner local")
         options["isolation"] = False
-    found = entry_points(group=_GROUP, name=name)
+    found = entry_points(_GROUP, name=name)
     if not found:
         names = provider_names()
         raise UsageError(
@@ -64,7 +64,7 @@ def provider(name: str, *, isolation: bool = True, **options: Any) -> Environmen
 
 def provider_names() -> list[str]:
     """The providers that are installed; none of them is imported."""
-    return sorted({entry.name for entry in entry_points(group=_GROUP)})
+    return sorted({entry.name for entry in entry_points(_GROUP)})
 
 
 async def local_version() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -21,6 +21,7 @@ from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.machine import Machine
+from proctor.core.plugins import entry_points
 from proctor.core.record import Record
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import JournalEntry, RunConfig
@@ -346,7 +347,7 @@ def _journal_line(result: TaskResult) -> bytes:
 
 
 def _entries() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return {entry.name: entry for entry in entry_points(ENTRY_POINT_GROUP)}
 
 
 def _load(entry: EntryPoint) -> Format:

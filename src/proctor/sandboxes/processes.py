@@ -34,6 +34,7 @@ class SandboxProcess(Record):
 
     Attributes:
         started: when, in some unit; only good for comparing.
+        command_line: the arguments, each with a NUL behind it. There may be tens of thousands.
         variables: those of its environment that can name a sandbox.
     """
 
@@ -41,8 +42,13 @@ class SandboxProcess(Record):
     parent: int
     session: int
     started: float
-    command: tuple[str, ...]
+    command_line: bytes
     variables: dict[str, str]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The arguments."""
+        return tuple(os.fsdecode(part) for part in self.command_line.split(b"\0")[:-1])
 
     @property
     def key(self) -> ProcessKey:
@@ -164,7 +170,7 @@ def from_psutil() -> list[SandboxProcess]:
                     parent=process.ppid(),
                     session=os.getsid(process.pid),
                     started=process.create_time(),
-                    command=tuple(command),
+                    command_line=b"".join(os.fsencode(part) + b"\0" for part in command),
                     variables={key: environ[key] for key in _variable_names() if key in environ},
                 )
             )
@@ -176,13 +182,13 @@ def _belongs(process: SandboxProcess, directory: DirectoryMatcher) -> bool:
     if _HOME_VARIABLE in variables and directory.is_same_directory(process.pid, variables[_HOME_VARIABLE]):
         return True
     inner = [variables[name] for name in _INNER_VARIABLES if name in variables]
-    session = _session_of_daemon(process.command)
+    session = _session_of_daemon(process)
     return any(directory.contains(process.pid, path) for path in [*inner, *session])
 
 
-def _session_of_daemon(command: tuple[str, ...]) -> list[str]:
+def _session_of_daemon(process: SandboxProcess) -> list[str]:
     """The session directory in ``h2 _daemon --session-dir DIR``."""
-    if "_daemon" not in command:
+    if b"_daemon\0" not in process.command_line or "_daemon" not in (command := process.command):
         return []
     return [value for flag, value in pairwise(command) if flag == "--session-dir"]
 
@@ -222,7 +228,7 @@ def _read(pid: int) -> SandboxProcess | None:
         parent=int(fields[1]),
         session=int(fields[3]),
         started=float(fields[19]),
-        command=tuple(os.fsdecode(part) for part in command.split(b"\0")[:-1]),
+        command_line=command,
         variables=variables,
     )
 

@@ -34,7 +34,8 @@ def pack_history(mirror: Path, commit: str, git_dir: Path, *, existing: Sequence
     history += _pack(mirror, git_dir, wanted, "--revs")
     tags = _tags(mirror, commit, committed_at)
     # In a pack of their own: a tag that this base may have need not be one that a later base has.
-    _pack(mirror, git_dir, "".join(f"{tag}\n" for tag in tags.values()))
+    if tags:
+        _pack(mirror, git_dir, "".join(f"{tag}\n" for tag in tags.values()))
     _copy_shallow(mirror, commit, git_dir)
     refs = {"refs/heads/main": commit, **tags}
     run_git(
@@ -74,7 +75,9 @@ def _share(earlier: BaseTree, git_dir: Path) -> None:
 def _pack(mirror: Path, git_dir: Path, wanted: str, *options: str) -> list[str]:
     prefix = git_dir / "objects" / "pack" / "pack"
     made = run_git(
-        ["pack-objects", *options, "--quiet", "--non-empty", "--delta-base-offset", str(prefix)],
+        # The mirror's deltas are taken over. To look for others, where their bases belong to the future, takes two to
+        # six times as long as all the rest, and saves a tenth of the pack.
+        ["pack-objects", *options, "--quiet", "--non-empty", "--delta-base-offset", "--window=0", str(prefix)],
         git_dir=mirror,
         stdin=wanted.encode(),
         timeout=3600.0,

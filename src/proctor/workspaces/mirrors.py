@@ -14,6 +14,7 @@ from proctor.workspaces.git import GitResult, make_repository, run_git
 FETCH_SECONDS: Final = 3600.0
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REMOTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[^/:]+:[^/\\]")
+_MAX_LOOSE_OBJECTS: Final = 500
 _BRANCHES_AND_TAGS: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -80,8 +81,9 @@ def ensure_mirror(url: str, commit: str, *, cache: Path) -> Path:
     with file_lock(lock, what=f"the mirror of {public_url(url)}", wait_seconds=FETCH_SECONDS) as descriptor:
         if not mirror.exists():
             _clone(url, commit, mirror, descriptor)
-        if not _has_commit(mirror, commit):
-            _fetch_missing(url, commit, mirror, descriptor)
+        if _has_commit(mirror, commit):
+            return mirror
+        _fetch_missing(url, commit, mirror, descriptor)
     if not _has_commit(mirror, commit):
         raise InvalidData(f"has no commit {commit}", where=public_url(url))
     return mirror
@@ -118,10 +120,39 @@ def _clone(url: str, commit: str, mirror: Path, lock: int) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     make_repository(partial, commit=commit)
     try:
-        _fetch(url, _BRANCHES_AND_TAGS, partial, lock, required=True)
+        if is_remote(url) or not _copy_repository(url, partial, lock):
+            _fetch(url, _BRANCHES_AND_TAGS, partial, lock, required=True)
         partial.rename(mirror)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _copy_repository(path: str, mirror: Path, lock: int) -> bool:
+    """Fill an empty mirror from a repository on this machine, whose packs are copied as they are; whether it worked.
+
+    A fetch would go through all objects twice, to pack them and to index them.
+    """
+    copy = mirror / "copy"
+    done = run_git(
+        ["clone", "--quiet", "--bare", "--no-hardlinks", "--template=", path, str(copy)],
+        git_dir=mirror,
+        expected=range(256),
+        timeout=FETCH_SECONDS,
+        pass_fds=[lock],
+    )
+    copied = done.code == 0 and not _is_better_fetched(copy / "objects")
+    if copied:
+        for name in ("objects", "packed-refs", "shallow"):
+            if (copy / name).exists():
+                (copy / name).rename(mirror / name)
+    shutil.rmtree(copy, ignore_errors=True)
+    return copied
+
+
+def _is_better_fetched(objects: Path) -> bool:
+    """A fetch finds the deltas between objects that are in no pack, and says what a partial clone lacks."""
+    loose = sum(len(list(folder.iterdir())) for folder in objects.glob("??"))
+    return loose > _MAX_LOOSE_OBJECTS or any(objects.glob("pack/*.promisor"))
 
 
 def _fetch_missing(url: str, commit: str, mirror: Path, lock: int) -> None:

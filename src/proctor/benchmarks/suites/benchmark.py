@@ -109,6 +109,8 @@ class SuiteBenchmark(Benchmark):
             RetryableError: a package index cannot be reached.
             InfrastructureError: installing fails; says where the log is.
         """
+        if self._instances[task.id].environment is None:
+            return 0.0
         started = time.monotonic()
         installed = await asyncio.to_thread(self._installed, task, image)
         if installed is not None:

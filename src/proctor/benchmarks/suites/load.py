@@ -1,5 +1,6 @@
 """A suite from its folder: every file read and checked, every problem kept with its place."""
 
+import functools
 import hashlib
 import importlib.resources
 import json
@@ -95,6 +96,7 @@ def shipped_suites() -> Mapping[str, Path]:
     return {json.loads(file.read_bytes())["suite_id"]: file for file in sorted(root.glob("*/*.json"))}
 
 
+@functools.cache
 def shipped_root() -> Path:
     """Where the shipped suites are."""
     return Path(str(importlib.resources.files("proctor"))) / "suites"

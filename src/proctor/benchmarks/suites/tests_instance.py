@@ -139,7 +139,8 @@ class TestsInstance(Instance):
     ) -> TestStepResult:
         """Set up, where the instance asks for it, and run the tests in an environment of their own."""
         pristine = touched is None
-        await asyncio.to_thread(add_installed_files, job.spec, tree)
+        if any(mount.target == DEPS_DIR for mount in job.spec.mounts):
+            await asyncio.to_thread(add_installed_files, job.spec, tree)
         async with AsyncExitStack() as stack:
             failed = None
             if self.file.eval.setup or (pristine and self.file.requires):
