@@ -87,7 +87,7 @@ def harbor_rewards(harbor: str, tasks: Path, agent: str, folder: Path) -> dict[s
 
 
 def proctor_rewards(tasks: Path, agent: str, folder: Path) -> dict[str, str]:
-    """What Proctor gives each task, with its status."""
+    """What Proctor gives each task, with its status. Controls change no reward."""
     where = folder / f"proctor-{tasks.name}-{agent}"
     where.mkdir()
     words: list[str | Path] = [
@@ -99,7 +99,7 @@ def proctor_rewards(tasks: Path, agent: str, folder: Path) -> dict[str, str]:
         "--agent",
         agent,
     ]
-    words += ["--runner", "docker", "--concurrency", _CONCURRENCY, "--quiet"]
+    words += ["--runner", "docker", "--concurrency", _CONCURRENCY, "--controls", "0", "--quiet"]
     started(words, where, where / "log", 12)
     seen = {}
     for file in sorted(where.glob("results/*/run-001/trials/*.json")):
