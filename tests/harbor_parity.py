@@ -2,8 +2,8 @@
 
 The samples in tests/samples/harbor_tasks, core-mini and a mined suite as `bench export` writes them, and the folders of
 tasks that are named. Prints the rewards of both, and fails where they differ. What Harbor cannot run here is named, and
-counts for nothing. Needs Docker with its compose plugin, the set-up image, and Harbor as a program: on PATH, or named
-by HARBOR_BIN.
+counts for nothing: for tasks with a network of their own it builds an image on one from a registry. Needs Docker with
+its compose plugin, the set-up image, and Harbor as a program: on PATH, or named by HARBOR_BIN.
 """
 
 import argparse
@@ -19,6 +19,8 @@ from typing import Any
 
 from mining_world import calculator
 from paths import REPOSITORY
+from proctor.benchmarks.harbor import read_task
+from proctor.benchmarks.harbor.task import NetworkMode
 from proctor.cli.output import print_table
 from setup_world import SETUP_IMAGE
 
@@ -56,18 +58,8 @@ def exported(folder: Path) -> Iterator[Path]:
     started(mine, folder, folder / "mine.log")
     for suite in ("core-mini", folder / "mined"):
         target = folder / f"exported-{Path(suite).name}"
-        words: list[str | Path] = [
-            proctor,
-            "bench",
-            "export",
-            suite,
-            "--format",
-            "harbor-tasks",
-            "--out",
-            target,
-            "--image",
-            SETUP_IMAGE,
-        ]
+        words: list[str | Path] = [proctor, "bench", "export", suite, "--format", "harbor-tasks"]
+        words += ["--out", target, "--image", SETUP_IMAGE]
         started(words, folder, folder / "export.log")
         yield target
 
@@ -75,20 +67,17 @@ def exported(folder: Path) -> Iterator[Path]:
 def harbor_rewards(harbor: str, tasks: Path, agent: str, folder: Path) -> dict[str, str]:
     """What Harbor gives each task."""
     name = f"{tasks.name}-{agent}"
-    words: list[str | Path] = [
-        harbor,
-        "run",
-        "-p",
-        tasks,
-        "-a",
-        agent,
-        "--jobs-dir",
-        folder / "jobs",
-        "--job-name",
-        name,
-    ]
-    started([*words, "-n", _CONCURRENCY, "-q", "-y"], folder, folder / f"harbor-{name}.log")
-    seen = {}
+    runnable, seen = folder / "runnable" / name, dict[str, str]()
+    for task in (read_task(file.parent) for file in sorted(tasks.glob("*/task.toml"))):
+        if all(policy.mode is NetworkMode.PUBLIC for policy in task.phases):
+            shutil.copytree(task.path, runnable / task.path.name, symlinks=True)
+        else:
+            seen[task.name] = "cannot run it: its network"
+    if not runnable.exists():
+        return seen
+    words: list[str | Path] = [harbor, "run", "-p", runnable, "-a", agent, "--job-name", name]
+    words += ["--jobs-dir", folder / "jobs", "-n", _CONCURRENCY, "-q", "-y"]
+    started(words, folder, folder / f"harbor-{name}.log")
     for file in sorted((folder / "jobs" / name).glob("*/result.json")):
         trial = json.loads(file.read_text())
         raised = trial.get("exception_info")
@@ -98,7 +87,7 @@ def harbor_rewards(harbor: str, tasks: Path, agent: str, folder: Path) -> dict[s
 
 
 def proctor_rewards(tasks: Path, agent: str, folder: Path) -> dict[str, str]:
-    """What Proctor gives each task, with its status."""
+    """What Proctor gives each task, with its status. Controls change no reward."""
     where = folder / f"proctor-{tasks.name}-{agent}"
     where.mkdir()
     words: list[str | Path] = [
@@ -110,7 +99,7 @@ def proctor_rewards(tasks: Path, agent: str, folder: Path) -> dict[str, str]:
         "--agent",
         agent,
     ]
-    words += ["--runner", "docker", "--concurrency", _CONCURRENCY, "--quiet"]
+    words += ["--runner", "docker", "--concurrency", _CONCURRENCY, "--controls", "0", "--quiet"]
     started(words, where, where / "log", 12)
     seen = {}
     for file in sorted(where.glob("results/*/run-001/trials/*.json")):

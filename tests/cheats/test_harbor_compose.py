@@ -18,7 +18,7 @@ from paths import OPTIONAL_PLUGIN
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import EnvironmentSpec, Network
-from proctor.core.errors import LimitReached
+from proctor.core.errors import InfrastructureError, LimitReached
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments import reap
@@ -169,3 +169,17 @@ async def test_an_environment_that_is_stopped_leaves_no_volume(provider: DockerP
     async with await provider.start(spec):
         assert (await _left_by(current_owner()))["volumes"] == 1
     assert (await _left_by(current_owner()))["volumes"] == 0
+
+
+async def test_a_service_that_does_not_start_is_named_with_what_it_printed(
+    provider: DockerProvider, tmp_path: Path
+) -> None:
+    command = "sh -c 'echo there is no configuration >&2; exit 3'"
+    compose = f"services:\n  store: {{image: 'ubuntu:24.04', command: \"{command}\"}}\n"
+    folder = write_task(tmp_path / "store", SHARED | {"environment/docker-compose.yaml": compose}) / "environment"
+    spec = EnvironmentSpec(build=folder, compose=folder / "docker-compose.yaml")
+    with pytest.raises(
+        InfrastructureError, match=r"store-1 exited \(3\); services printed: .*there is no configuration"
+    ):
+        await provider.start(spec)
+    assert await _left_by(current_owner()) == {"containers": 0, "networks": 0, "volumes": 0}

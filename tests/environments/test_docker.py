@@ -75,6 +75,12 @@ async def test_root_can_do_what_installing_takes(docker: Environments) -> None:
     assert (result.exit_code, result.stdout) == (0, b"0\nother\n")
 
 
+async def test_a_user_that_is_not_there_is_named(docker: Environments) -> None:
+    environment = await docker.start()
+    with pytest.raises(InfrastructureError, match="the container has no user nobody-here"):
+        await environment.exec(["true"], user="nobody-here")
+
+
 async def test_new_privileges_can_be_allowed(tmp_path: Path) -> None:
     need_docker()
     gained = "cp /usr/bin/id /tmp/id && chmod u+s /tmp/id && su nobody -s /bin/sh -c '/tmp/id -u'"

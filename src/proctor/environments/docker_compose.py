@@ -7,6 +7,7 @@ rest. Its networks lead nowhere; a service that may reach the world is attached 
 import asyncio
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -36,6 +37,11 @@ from proctor.environments.image_build import ImageBuild
 
 _UP_SECONDS: Final = 600.0
 _DOWN_SECONDS: Final = 120.0
+# What is shown of the plugin's own output, and of that of services which do not start.
+_PROGRESS: Final = re.compile(r"(Container|Network|Volume) \S+\s+[A-Z][a-z]+")
+_SHOWN_LINES: Final = "3"
+_MAX_LINES: Final = 5
+_MAX_SHOWN: Final = 400
 # Nothing else of this process is shown to the file, which may name variables.
 _KEPT_VARIABLES: Final = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
 OWN_IMAGE: Final = "proctor-task"
@@ -168,7 +174,11 @@ class ComposeProject:
                         f"networks/{BRIDGE}/connect", method="POST", data={"Container": container.id}
                     )
         if others["services"]:
-            await self._compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+            try:
+                await self._compose("up", "--detach", "--no-build", "--no-recreate", "--wait")
+            except InfrastructureError as error:
+                said = await self._compose("logs", "--no-color", "--tail", _SHOWN_LINES, seconds=_DOWN_SECONDS)
+                raise InfrastructureError(f"{error}; services printed: {_shown(said) or 'nothing'}") from error
 
     async def _make_networks(self, labels: dict[str, str]) -> None:
         """Those that no service but the main one is on, which the plugin does not make."""
@@ -215,10 +225,15 @@ async def _docker(*words: str, seconds: float = _UP_SECONDS) -> str:
             raise
         raise InfrastructureError(f"docker {words[0]} was not done after {seconds:.0f} s") from ended
     if process.returncode != 0:
-        lines = error.decode("utf-8", "replace").strip().splitlines()
-        said = " ".join(lines[-3:])[-400:] or f"it ended with {process.returncode}"
+        said = _shown(error.decode("utf-8", "replace")) or f"it ended with {process.returncode}"
         raise InfrastructureError(f"the compose plugin could not start the services: {said}")
     return out.decode("utf-8", "replace")
+
+
+def _shown(output: str) -> str:
+    """The end of what the plugin printed, in one line, without its progress."""
+    lines = [line.strip() for line in output.splitlines()]
+    return " ".join([line for line in lines if line and not _PROGRESS.fullmatch(line)][-_MAX_LINES:])[-_MAX_SHOWN:]
 
 
 def _check(model: Any, file: Path) -> None:

@@ -35,6 +35,7 @@ from proctor.environments.netns import may_enter_namespace
 from proctor.environments.pinning import pin_in_namespace
 
 _KILL_SECONDS: Final = 10
+_NO_USER: Final = "unable to find user"  # in the engine's message
 _KILLED_EXIT_CODE: Final = 137
 _STOP_SECONDS: Final = 3
 _POLL_SECONDS: Final = 0.002
@@ -207,6 +208,8 @@ class DockerEnvironment(BaseEnvironment):
                 code = await self._kill(command, running) if timed_out else running.result()
         except ExecNotStarted as error:
             self._limit_monitor.check()
+            if _NO_USER in str(error):
+                raise InfrastructureError(f"the container has no user {user}") from error
             raise RetryableError(f"the container could not start a command: {error}") from error
         except InfrastructureError:
             self._limit_monitor.check()

@@ -80,19 +80,22 @@ def test_lines_that_mark_a_text_are_kept_from_the_agent(text: str, seen: str) ->
 
 
 @pytest.mark.parametrize(
-    ("dockerfile", "workdir", "user", "entrypoint"),
+    ("dockerfile", "workdir", "entrypoint"),
     [
-        ("FROM x\nWORKDIR /app\nWORKDIR sub\n", "/app/sub", "", ()),
-        ("FROM x\n  workdir '/a b'\nUSER 0:0\n", "/a b", "0:0", ()),
-        ("FROM x AS one\nWORKDIR /one\nUSER me\nFROM y\nRUN echo WORKDIR /two\n", "", "", ()),
-        ('FROM x\nUSER me\nENTRYPOINT ["/a", \\\n "b"]\n', "", "me", ("/a", "b")),
-        ("FROM x\nENTRYPOINT exec /start now\n", "", "", ("/bin/sh", "-c", "exec /start now")),
-        ("", "", "", ()),
+        ("FROM x\nWORKDIR /app\nWORKDIR sub\n", "/app/sub", ()),
+        ("FROM x\n  workdir '/a b'\nUSER 0:0\n", "/a b", ()),
+        ("FROM x AS one\nWORKDIR /one\nFROM y\nRUN echo WORKDIR /two\n", "", ()),
+        ("FROM x AS one\nWORKDIR /one\nFROM one\nWORKDIR below\n", "", ()),
+        ("FROM x\nENV PLACE=/app\nWORKDIR $PLACE\nWORKDIR sub\n", "", ()),
+        ("FROM x\r\nWORKDIR /app\r\nRUN a \\\r\n  b\r\n", "/app", ()),
+        ('FROM x\nUSER me\nENTRYPOINT ["/a", \\\n "b"]\n', "", ("/a", "b")),
+        ("FROM x\nENTRYPOINT exec /start now\n", "", ("/bin/sh", "-c", "exec /start now")),
+        ("", "", ()),
     ],
 )
-def test_how_a_container_starts(dockerfile: str, workdir: str, user: str, entrypoint: tuple[str, ...]) -> None:
+def test_how_a_container_starts(dockerfile: str, workdir: str, entrypoint: tuple[str, ...]) -> None:
     start = container_start(dockerfile)
-    assert (start.workdir, start.user, start.entrypoint) == (workdir, user, entrypoint)
+    assert (start.workdir, start.entrypoint) == (workdir, entrypoint)
 
 
 UNSUPPORTED = {

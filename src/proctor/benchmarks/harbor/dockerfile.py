@@ -8,38 +8,34 @@ import msgspec
 
 from proctor.core.record import Record
 
-_INSTRUCTION: Final = re.compile(
-    r"^[ \t]*(FROM|WORKDIR|USER|ENTRYPOINT)[ \t]+(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
-)
+_INSTRUCTION: Final = re.compile(r"^[ \t]*(FROM|WORKDIR|ENTRYPOINT)[ \t]+(.+?)[ \t]*$", re.IGNORECASE | re.MULTILINE)
 _ROOT: Final = frozenset({"", "root", "0", "root:root", "0:0"})
 
 
 class ContainerStart(Record):
-    """How a container starts, as far as its Dockerfile says: where, as whom, and what runs its command.
+    """How a container starts, as far as its Dockerfile says: where, and what runs its command.
 
-    An empty `workdir` or `user` is that of the image below.
+    An empty `workdir` is that of the image: none is named, or one below the image's own, or by a variable.
     """
 
     workdir: str = ""
-    user: str = ""
     entrypoint: tuple[str, ...] = ()
 
 
 def container_start(dockerfile: str) -> ContainerStart:
     """How a container of this Dockerfile's last stage starts. What the image below it says is not known here."""
     start = ContainerStart()
-    for word, rest in _INSTRUCTION.findall(dockerfile.replace("\\\n", " ")):
+    lines = dockerfile.replace("\r\n", "\n").replace("\\\n", " ")
+    for word, rest in _INSTRUCTION.findall(lines):
         match word.upper():
             case "FROM":
                 start = ContainerStart()
             case "WORKDIR":
-                place = posixpath.normpath(posixpath.join("/", start.workdir, rest.strip("\"'")))
-                start = msgspec.structs.replace(start, workdir=place)
-            case "USER":
-                start = msgspec.structs.replace(start, user=rest)
+                place = posixpath.normpath(posixpath.join(start.workdir, rest.strip("\"'")))
+                start = msgspec.structs.replace(start, workdir=place if place.startswith("/") else "")
             case _:
                 start = msgspec.structs.replace(start, entrypoint=_entrypoint(rest))
-    return start
+    return msgspec.structs.replace(start, workdir="") if "$" in start.workdir else start
 
 
 def is_root(user: str | None) -> bool:

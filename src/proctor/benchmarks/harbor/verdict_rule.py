@@ -164,7 +164,7 @@ def judge(evidence: HarborEvidence, grader: str) -> Verdict:
         status, cause = Status.ERROR, Cause.GRADER_FAILED
         why = evidence.problem or "its tests never ran, as neither a report nor a summary shows"
         reason = f"the verifier broke, {evidence.verifier_runs} times: {why}"
-        reason += _kill_note(evidence.quarantine_result.killed)
+        reason += f"{_kill_note(evidence.quarantine_result.killed)}; what it printed is in verifier.out"
     elif reward >= 1 and evidence.tests_expected and not passed:
         status, cause, reason = Status.UNRESOLVED, Cause.TAMPERED, "a full reward, but nothing shows that tests ran"
     elif reward >= 1 and failed:
