@@ -120,7 +120,7 @@ def test_a_run_is_named_when_it_is_started(results: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("run-007", "like an id"),
+        ("run-007", "look like the id of a run"),
         ("a/b", "slash"),
         ("-x", "begin with"),
         ("", "one line"),

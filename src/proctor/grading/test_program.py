@@ -16,7 +16,7 @@ from proctor.core.submission import PatchKind
 from proctor.grading.protection import exact_pattern
 from proctor.workspaces import InvalidSubmission, patch_paths
 
-Read = Callable[[str], bytes | None]
+ReadFile = Callable[[str], bytes | None]
 """Gives a file of the tree; None when there is no such file."""
 
 _INTERPRETERS: Final = re.compile(
@@ -45,12 +45,12 @@ _MAX_DEPTH: Final = 4
 _MAX_SCRIPT: Final = 200_000
 
 
-def program_paths(command: Sequence[str], read: Read) -> tuple[str, ...]:
+def program_paths(command: Sequence[str], read: ReadFile) -> tuple[str, ...]:
     """The files of a tree that a test command executes, each once."""
     return tuple(dict.fromkeys(_command_paths(list(command), read, 0)))
 
 
-def program_patterns(command: Sequence[str], read: Read, oracle: bytes | None, kind: PatchKind) -> tuple[str, ...]:
+def program_patterns(command: Sequence[str], read: ReadFile, oracle: bytes | None, kind: PatchKind) -> tuple[str, ...]:
     """Patterns that protect what a test command executes.
 
     What the oracle changes is not protected; where there is none, nothing is: a command may run what is to be changed.
@@ -64,7 +64,7 @@ def program_patterns(command: Sequence[str], read: Read, oracle: bytes | None, k
     return tuple(exact_pattern(path) for path in program_paths(command, read) if path not in changed)
 
 
-def _command_paths(words: list[str], read: Read, depth: int) -> Iterator[str]:
+def _command_paths(words: list[str], read: ReadFile, depth: int) -> Iterator[str]:
     words = _without_wrappers(words)
     if not words or depth > _MAX_DEPTH:
         return
@@ -83,7 +83,7 @@ def _command_paths(words: list[str], read: Read, depth: int) -> Iterator[str]:
         yield from _executed(path, read, depth)
 
 
-def _executed(path: str, read: Read, depth: int) -> Iterator[str]:
+def _executed(path: str, read: ReadFile, depth: int) -> Iterator[str]:
     """A file that is executed, and what it executes."""
     data = read(path)
     if data is not None and (depth == 0 or _FOR_TESTS.search(path)):
@@ -105,7 +105,7 @@ def _without_wrappers(words: list[str]) -> list[str]:
     return words
 
 
-def _interpreter_paths(arguments: list[str], read: Read, depth: int) -> Iterator[str]:
+def _interpreter_paths(arguments: list[str], read: ReadFile, depth: int) -> Iterator[str]:
     for number, word in enumerate(arguments):
         if word == "-m":
             return  # a module, which is found wherever the interpreter looks
@@ -124,14 +124,14 @@ def _interpreter_paths(arguments: list[str], read: Read, depth: int) -> Iterator
             return
 
 
-def _script_paths(data: bytes, read: Read, depth: int) -> Iterator[str]:
+def _script_paths(data: bytes, read: ReadFile, depth: int) -> Iterator[str]:
     """What a shell script runs; scripts in other languages are not followed."""
     first = data[:200].split(b"\n", 1)[0]
     if not first.startswith(b"#!") or re.search(rb"\b(?:ba|da|k|z)?sh\b", first):
         yield from _text_paths(data[:_MAX_SCRIPT].decode("utf-8", "replace"), read, depth)
 
 
-def _text_paths(text: str, read: Read, depth: int) -> Iterator[str]:
+def _text_paths(text: str, read: ReadFile, depth: int) -> Iterator[str]:
     """What the lines of a shell script run."""
     for line in text.replace("\\\n", " ").splitlines():
         if _MAY_RUN.search(line.translate(_QUOTES)) is None:
@@ -149,7 +149,7 @@ def _text_paths(text: str, read: Read, depth: int) -> Iterator[str]:
                 command.append(word)
 
 
-def _make_paths(arguments: list[str], read: Read, depth: int) -> Iterator[str]:
+def _make_paths(arguments: list[str], read: ReadFile, depth: int) -> Iterator[str]:
     named = [arguments[at + 1] for at, word in enumerate(arguments[:-1]) if word in {"-f", "--file", "--makefile"}]
     file = next((name for name in (*named, *_MAKEFILES) if read(name) is not None), None)
     data = read(file) if file is not None else None
@@ -188,7 +188,7 @@ def _recipes(text: str) -> dict[str, tuple[list[str], list[str]]]:
     return found
 
 
-def _package_paths(arguments: list[str], read: Read, depth: int) -> Iterator[str]:
+def _package_paths(arguments: list[str], read: ReadFile, depth: int) -> Iterator[str]:
     data = read("package.json")
     if data is None:
         return

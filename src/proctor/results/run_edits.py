@@ -22,7 +22,7 @@ def rename_run(store: RunStore, name: str | None) -> RunConfig:
     try:
         return store.update_config(name=None if name is None else read_run_name(name))
     except InvalidValue as bad:
-        raise UsageError(f"a name {bad}, not {name!r}") from None
+        raise UsageError(f"a name {bad}: {name!r}") from None
 
 
 def tag_run(store: RunStore, added: Sequence[str], removed: Sequence[str]) -> RunConfig:

@@ -22,7 +22,7 @@ Note = Annotated[str, Meta(max_length=4096)]
 TestId = Annotated[str, Meta(min_length=1, max_length=2048)]
 Day = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="a day, as 2026-06-30")]
 AtLeastOne = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+PositiveSeconds = Annotated[float, Meta(gt=0)]
 TestFormatName = Literal["unittest", "pytest", "junit", "tap", "go-test-json", "exit-code"]
 
 
@@ -47,7 +47,7 @@ class SuiteDefaults(StrictStruct, frozen=True):
     keep_artifacts: bool | None = None
     artifact_dir: RelPath | None = None
     determinism_runs: AtLeastOne | None = None
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: PositiveSeconds | None = None
 
 
 class SuiteFile(StrictStruct, frozen=True):
@@ -100,7 +100,7 @@ class TestsEval(EvalLabels, frozen=True, kw_only=True, tag_field="kind", tag="te
     hidden_path: RelPath | None = None
     protected: tuple[NonEmptyText, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
-    timeout_seconds: Seconds | None = None
+    timeout_seconds: PositiveSeconds | None = None
     python: NonEmptyText | None = None
     paths: tuple[NonEmptyText, ...] = (".",)
     config_path: RelPath | None = None

@@ -201,7 +201,7 @@ class HttpResponse:
             return
         if encoding not in {"gzip", "x-gzip", "deflate"}:
             raise HttpConnectionError(f"the response is encoded as {encoding}, which was not requested")
-        unpacker = _Unpacker()
+        unpacker = _BodyUnpacker()
         try:
             while data := await self._read():
                 for plain in unpacker.feed(data):
@@ -281,7 +281,7 @@ class HttpResponse:
             self._waiter.set_result(None)
 
 
-class _Unpacker:
+class _BodyUnpacker:
     """Decompresses a body, which may consist of several members."""
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ _FILTERS: Final[tuple[Callable[..., Any], ...]] = (
     *(template_filters.pretty_json, template_filters.since_start, template_filters.sum_tokens, usage_cost),
 )
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PageHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Viewer:
@@ -81,7 +81,7 @@ class Viewer:
         return app
 
     @web.middleware
-    async def _check_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check_request(self, request: web.Request, handler: PageHandler) -> web.StreamResponse:
         refused = self._access.refusal(request)
         if refused is not None:
             status, sentence = refused
@@ -100,7 +100,7 @@ class Viewer:
                 response.headers.setdefault(name, value)
         return response
 
-    async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _handle(self, request: web.Request, handler: PageHandler) -> web.StreamResponse:
         try:
             return await handler(request)
         except UsageError as error:
@@ -116,7 +116,7 @@ class Viewer:
             sentence = f"internal error ({type(error).__name__}: {error}); this is a bug in Proctor"
             return self._render("error.html", {"sentence": sentence, "status": 500}, status=500)
 
-    def _page(self, template: str, make: Callable[[web.Request], Mapping[str, Any]]) -> Handler:
+    def _page(self, template: str, make: Callable[[web.Request], Mapping[str, Any]]) -> PageHandler:
         async def handle(request: web.Request) -> web.StreamResponse:
             page: web.Response = await self._in_thread(lambda: self._render(template, make(request)))
             return page

@@ -90,7 +90,7 @@ def test_where_no_keyring_can_be_had_keys_are_refused() -> None:
     """As when an environment has used up all the keys that the user may have."""
     script = f"""
 import os, sys, ctypes
-sys.path.insert(0, {str(Path(__file__).parents[2] / "src/proctor/environments")!r})
+sys.path.insert(0, {str(Path(__file__).parents[3] / "src/proctor/environments")!r})
 from inside.keyring import refuse_keys
 ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
 refuse_keys(bytes.fromhex({key_filter_program().hex()!r}))

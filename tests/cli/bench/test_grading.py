@@ -85,9 +85,12 @@ def test_a_patch_that_edits_the_tests_is_graded_by_the_real_ones(tmp_path: Path)
 
 def test_a_task_without_a_prediction_is_skipped(tmp_path: Path) -> None:
     make_instance(tmp_path)
-    code, report = evaluate(tmp_path, make_suite(tmp_path), "--predictions", predict(tmp_path, other=SOLUTION))
+    make_instance(tmp_path, "two")
+    suite = make_suite(tmp_path, "one", "two")
+    code, report = evaluate(tmp_path, suite, "--predictions", predict(tmp_path, two=SOLUTION, other=SOLUTION))
     assert code == 0
     assert verdict(report) == ("skipped", "no_submission")
+    assert verdict(report, "two") == ("resolved", "solved")
 
 
 @pytest.mark.parametrize(
