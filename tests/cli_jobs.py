@@ -5,11 +5,12 @@ import atexit
 import functools
 import json
 import os
+import select
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,24 +52,40 @@ class Job:
             os.kill(self.pid, number)
 
     async def wait(self, seconds: float = PATIENCE) -> Done:
-        deadline = time.monotonic() + seconds
-        while (done := self.done(deadline)) is None:
-            await asyncio.sleep(0.01)
-        return done
+        if self.poll() is None:
+            with self._ending() as descriptor:
+                loop, ended = asyncio.get_running_loop(), asyncio.Event()
+                loop.add_reader(descriptor, ended.set)
+                try:
+                    async with asyncio.timeout(seconds):
+                        await ended.wait()
+                except TimeoutError:
+                    pass
+                finally:
+                    loop.remove_reader(descriptor)
+        return self._done()
 
     def wait_here(self, seconds: float = PATIENCE) -> Done:
         """The same without an event loop."""
-        deadline = time.monotonic() + seconds
-        while (done := self.done(deadline)) is None:
-            time.sleep(0.01)
-        return done
+        if self.poll() is None:
+            with self._ending() as descriptor:
+                ends = select.poll()
+                ends.register(descriptor, select.POLLIN)
+                ends.poll(1000 * seconds)
+        return self._done()
 
-    def done(self, deadline: float) -> Done | None:
-        """How it ended; None: it still runs."""
+    @contextmanager
+    def _ending(self) -> Iterator[int]:
+        """A descriptor that can be read once the process, which has not been reaped, has ended."""
+        descriptor = os.pidfd_open(self.pid)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _done(self) -> Done:
         code = self.poll()
-        if code is None:
-            assert time.monotonic() < deadline, f"still running: {self.stderr.read_text()[-2000:]}"
-            return None
+        assert code is not None, f"still running: {self.stderr.read_text()[-2000:]}"
         shown = [path.read_text(errors="replace") if path.is_file() else "" for path in (self.stdout, self.stderr)]
         return Done(code, *shown)
 

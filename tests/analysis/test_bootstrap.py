@@ -177,6 +177,7 @@ def test_the_interval_of_a_difference_in_cost_holds_the_truth(dearer: float, tas
     assert 0.94 <= held(differences, 3.0 * (dearer - 1)) <= 0.96
 
 
+@pytest.mark.long
 def test_the_interval_of_a_difference_without_skew_holds_the_truth() -> None:
     draw = np.random.default_rng(7)
     assert 0.94 <= held(lambda: draw.normal(0.3, 1.0, 30).tolist(), 0.3) <= 0.96

@@ -372,10 +372,18 @@ def pre_patch_runs() -> dict[TestFormat, TestRun]:
     return {}
 
 
-CASES = [(name, form) for name, attack in ATTACKS.items() for form in attack.forms]
+# Each attack on one of its forms, in turns, in all test runs, and on the other in the long proof.
+CASES = [
+    pytest.param(
+        name, form, id=f"{name} ({form.value})", marks=[] if form is attack.forms[turn] else [pytest.mark.long]
+    )
+    for number, (name, attack) in enumerate(ATTACKS.items())
+    for turn in (number % len(attack.forms),)
+    for form in attack.forms
+]
 
 
-@pytest.mark.parametrize(("name", "form"), CASES, ids=[f"{name} ({form.value})" for name, form in CASES])
+@pytest.mark.parametrize(("name", "form"), CASES)
 async def test_the_reporter_is_not_deceived(
     name: str, form: TestFormat, pre_patch_runs: dict[TestFormat, TestRun], tmp_path: Path
 ) -> None:
