@@ -117,7 +117,10 @@ class ClusterWorld:
         plugins = folder / "plugins/toy-1.0.dist-info"
         plugins.mkdir(parents=True)
         (plugins / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-        (plugins / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n")
+        (plugins / "entry_points.txt").write_text(
+            "[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n"
+            "[proctor.environments]\nimaged = toy_images:ImagedProvider\n"
+        )
         self.variables: dict[str, str] = {}
         self.python_path = ""
         self.dashboard = False  # which listings of the engine's state need, and nothing else

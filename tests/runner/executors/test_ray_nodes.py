@@ -1,6 +1,7 @@
 """The nodes of a cluster: joining, leaving, refused, full; what they keep secret; the commands that look at them."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -26,6 +27,7 @@ from cluster_runs import (
     ended,
     in_service,
     paid,
+    print_books,
     said,
 )
 from cluster_world import RAY, TOKEN, BookProvider, ClusterWorld, WorldNode, is_of
@@ -109,6 +111,7 @@ async def test_nodes_that_die_are_missed_within_ten_seconds(world: ClusterWorld,
     code, output = await world.resume(provider)
     assert code == 0, output
     check_complete(world)
+    print_books(world, provider, "two of three nodes dead, resumed")
     assert provider.paid_twice() <= 2 * IN_FLIGHT
 
 
@@ -223,6 +226,25 @@ async def test_nodes_that_differ_are_refused_by_name(world: ClusterWorld, provid
 
 
 @pytest.mark.long
+async def test_a_node_whose_image_is_another_is_refused_by_name(world: ClusterWorld, provider: BookProvider) -> None:
+    other = world.nodes[2]
+    other.own_env["TOY_IMAGE"] = "two"
+    try:
+        await in_service(world, other)
+        code, output = await ended(await world.start_run(provider, "--retries", 0, "--runner", "imaged"))
+    finally:
+        other.own_env.clear()
+        await in_service(world, other)
+    assert code == 0, output
+    check_complete(world)
+    refused = dict(re.findall(r"node (node\d) is refused: its image \(the default\) is (imaged:\w+), and", output))
+    # The image that is used first is the run's.
+    assert refused in ({"node2": "imaged:two"}, {"node1": "imaged:one", "node3": "imaged:one"})
+    by_node = {result.task_id: result.attempts[-1].node for result in world.store().results()}
+    assert set(by_node.values()).isdisjoint(refused)
+
+
+@pytest.mark.long
 async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: BookProvider) -> None:
     full = world.nodes[2]
     spool = full.folder / "cache/proctor/spool"
@@ -233,6 +255,7 @@ async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: 
     await in_service(world, full)
     assert code == 0, output
     check_complete(world)
+    print_books(world, provider, "a node's disk full")
     assert provider.paid_twice() <= IN_FLIGHT
     lost = [entry for entry in world.journal() if entry.cause is Cause.NODE_LOST]
     assert lost, output

@@ -46,8 +46,8 @@ from proctor.runner.models import replayed_recording
 from proctor.runner.run_cost import recording_usage
 from proctor.runner.state import RunSession
 
-# Whether a node's environment of a task is the one that others have.
-EnvironmentCheck = Callable[[NodeClient, str, str], bool]
+# Whether a node's image is the one that others have.
+EnvironmentCheck = Callable[[NodeClient, EnvironmentUsed], bool]
 
 
 class StoppedAssignment(Assignment):
@@ -143,7 +143,7 @@ class ClusterAttempt(Assignment):
                 self._report(message, callbacks)
                 match message:
                     case EnvironmentUsed():
-                        if not self._check_environment(self._client, spec.trial.task_id, message.digest):
+                        if not self._check_environment(self._client, message):
                             await self._client.call("cancel", job.key)
                     case FileBytes():
                         _write(spec.logs, message)

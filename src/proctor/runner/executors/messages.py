@@ -131,8 +131,14 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentUsed:
-    """What identifies the task's environment on this node, where it is made from an image."""
+    """The image that the task's environment is made from, and what identifies it on this node.
 
+    Attributes:
+        image: its name; empty for the default one.
+        digest: empty where nodes build it themselves.
+    """
+
+    image: str
     digest: str
 
 

@@ -150,7 +150,7 @@ class NodeWorker:
         task.add_done_callback(lambda _: outbox.notify(urgent=True))
         try:
             if resources.machine.provider.uses_images:
-                yield [EnvironmentUsed(await self._environment_digest(resources, job.trial.task_id))]
+                yield [await self._environment_used(resources, job.trial.task_id)]
             while not task.done():
                 messages = await outbox.wait()
                 yield [*gate.unsent(runner.spent_usd), *messages]
@@ -302,15 +302,15 @@ class NodeWorker:
     def _replayed_recording(self, spec: GatewaySessionSpec) -> Path:
         return _replay_file(self._folder, spec.task_id, int(spec.values.get("trial", "1")))
 
-    async def _environment_digest(self, resources: RunResources, task_id: str) -> str:
+    async def _environment_used(self, resources: RunResources, task_id: str) -> EnvironmentUsed:
         machine = resources.machine
         spec = machine.benchmark.environment_spec(machine.tasks[task_id], machine.grade_options)
-        if spec.build is not None and (spec.image is None or resources.config.force_build):
-            return ""  # each node builds its own, from data that is the same
-        try:
-            return await machine.provider.digest(spec)
-        except ProctorError:
-            return ""  # the attempt meets the same error, and reports it
+        digest = ""
+        # What each node builds is its own, from data that is the same.
+        if spec.build is None or (spec.image is not None and not resources.config.force_build):
+            with suppress(ProctorError):  # the attempt meets the same error, and reports it
+                digest = await machine.provider.digest(spec)
+        return EnvironmentUsed(spec.image or "", digest)
 
 
 def _write(folder: Path, named: tuple[str, bytes]) -> Path:

@@ -23,7 +23,7 @@ from proctor.gateway.sync_queue import SyncQueue
 from proctor.runner.executors.base import Assignment, Executor, GradingSpec
 from proctor.runner.executors.cluster_address import find_cluster
 from proctor.runner.executors.cluster_attempt import ClusterAttempt, StoppedAssignment, receive_grading
-from proctor.runner.executors.messages import NodeGradingJob, NodeRun, NodeSetup, run_key
+from proctor.runner.executors.messages import EnvironmentUsed, NodeGradingJob, NodeRun, NodeSetup, run_key
 from proctor.runner.executors.node_check import program_versions
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
@@ -50,7 +50,7 @@ class RayExecutor(Executor):
         self._settings = settings
         self._access = access
         self._syncs = SyncQueue(max_wait_seconds=math.inf)
-        self._environments: dict[str, str] = {}
+        self._images: dict[str, str] = {}
         self._prefetches = PrefetchPlan()
 
     async def check(self) -> None:
@@ -162,12 +162,12 @@ class RayExecutor(Executor):
         for run in self._runs:
             run.observer.nodes_changed(nodes)
 
-    def _check_environment(self, node: NodeClient, task_id: str, digest: str) -> bool:
-        """Whether a node's image of a task is the one that other nodes have; if not, it is refused from now on."""
-        known = self._environments.setdefault(task_id, digest) if digest else digest
-        if known == digest:
+    def _check_environment(self, node: NodeClient, used: EnvironmentUsed) -> bool:
+        """Whether a node's image is the one that other nodes have by this name; if not, it is refused from now on."""
+        known = self._images.setdefault(used.image, used.digest) if used.digest else used.digest
+        if known == used.digest:
             return True
-        node.drained = f"its image for {task_id} is {digest}, and other nodes have {known}"
+        node.drained = f"its image {used.image or '(the default)'} is {used.digest}, and other nodes have {known}"
         self._settings.log(f"node {node.name} is refused: {node.drained}")
         return False
 
