@@ -130,13 +130,8 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentUsed:
-    """The image that the task's environment is made from, and what identifies it on this node.
-
-    Attributes:
-        image: its name; empty for the default one.
-        digest: empty where nodes build it themselves.
-    """
+class ImageUsed:
+    """The image that a task's environment is made from, empty for the default one, and what it is on this node."""
 
     image: str
     digest: str
@@ -210,7 +205,7 @@ NodeMessage = (
     Progress
     | ModelResponded
     | StopRun
-    | EnvironmentUsed
+    | ImageUsed
     | RecordingBytes
     | FileBytes
     | AttemptEnded
