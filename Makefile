@@ -71,8 +71,8 @@ proof: dev
 # Three nodes on this machine, against a provider that keeps its own books: nodes killed and cut off at 20 moments each,
 # the driver at 50, and everything else that docs/cluster.md promises. Takes the better part of an hour, and root.
 cluster-test: dev
-	$(BIN)/pytest -p no:xdist tests/runner/executors/test_ray.py tests/runner/executors/test_ray_nodes.py $(ARGS)
-	$(BIN)/pytest -p no:xdist --long tests/runner/executors/test_ray.py tests/runner/executors/test_ray_nodes.py $(ARGS)
+	$(BIN)/pytest -p no:xdist -s tests/runner/executors/test_ray.py tests/runner/executors/test_ray_nodes.py $(ARGS)
+	$(BIN)/pytest -p no:xdist -s --long tests/runner/executors/test_ray.py tests/runner/executors/test_ray_nodes.py $(ARGS)
 
 lint: dev
 	$(BIN)/ruff format --check .

@@ -67,6 +67,15 @@ def known_cost(world: ClusterWorld) -> float:
     return read_run_cost(world.store(), world.journal()).known_usd
 
 
+def print_books(world: ClusterWorld, provider: BookProvider, event: str) -> None:
+    """Say what a run was charged for, by the provider's books and by ours: `make cluster-test` shows it."""
+    print(
+        f"{event}: {TASKS * provider.turns} needed, {len(provider.books)} paid, {provider.paid_twice()} twice; "
+        f"books ${provider.usd:.2f}, ledger ${known_cost(world):.2f}",
+        flush=True,
+    )
+
+
 async def in_service(world: ClusterWorld, *nodes: WorldNode) -> None:
     """Have nodes that were lost start anew."""
     for node in nodes:

@@ -89,6 +89,7 @@ class WorldNode:
     env: dict[str, str] = field(default_factory=dict)
     own_env: dict[str, str] = field(default_factory=dict)
     hidden: list[Path] = field(default_factory=list)
+    was_cut: bool = False
 
     @property
     def name(self) -> str:
@@ -117,7 +118,10 @@ class ClusterWorld:
         plugins = folder / "plugins/toy-1.0.dist-info"
         plugins.mkdir(parents=True)
         (plugins / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-        (plugins / "entry_points.txt").write_text("[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n")
+        (plugins / "entry_points.txt").write_text(
+            "[proctor.benchmarks]\ntoy = toy_benchmark:SOURCE\n"
+            "[proctor.environments]\nimaged = toy_images:ImagedProvider\n"
+        )
         self.variables: dict[str, str] = {}
         self.python_path = ""
         self.dashboard = False  # which listings of the engine's state need, and nothing else
@@ -255,17 +259,27 @@ class ClusterWorld:
         raise AssertionError(f"{node.name} does not start: {output[-2000:]}")
 
     async def start(self, *numbers: int) -> None:
-        """Switch on these nodes, or all, and have them join, one after the other."""
-        for number in numbers or tuple(self.nodes):
-            node = self.nodes[number]
+        """Switch on these nodes, or all, and have them join: the head first, then the others at once."""
+        nodes = [self.nodes[number] for number in numbers or self.nodes]
+        for node in nodes:
             if not node.alive:
                 self.boot(node)
-            await self.start_engine(node)
+        if self.head in nodes:
+            await self.start_engine(self.head)
+        await asyncio.gather(*(self.start_engine(node) for node in nodes if node is not self.head))
 
     async def restart(self, node: WorldNode) -> None:
         """Switch a node on again, with the home that it had."""
         self.kill(node)
         await self.start(node.number)
+
+    async def restore(self) -> None:
+        """Have nodes that were cut off or switched off start anew."""
+        lost = [node for node in self.nodes.values() if node.was_cut or not node.alive]
+        for node in lost:
+            self.kill(node)
+        if lost:
+            await self.start(*(node.number for node in lost))
 
     def kill(self, node: WorldNode) -> None:
         """Switch a node off."""
@@ -277,16 +291,19 @@ class ClusterWorld:
             assert node.first.stdout is not None
             node.first.stdout.close()
             node.first = None
+            node.was_cut = False
 
     def cut(self, node: WorldNode) -> None:
-        """Cut a node off the others; it still reaches the provider."""
+        """Cut a node off the others, whose engine gives it up; it still reaches the provider."""
+        node.was_cut = True
         self._in_hub("link", "set", f"node-a{node.number}", "down")
 
     def heal(self, node: WorldNode) -> None:
         self._in_hub("link", "set", f"node-a{node.number}", "up")
 
     def command(self, node: WorldNode, *words: object) -> list[str]:
-        return [*("nsenter", "--target", str(node.pid), "--net", "--mount", "--uts", "--pid"), *map(str, words)]
+        spaces = ("--net", "--mount", "--uts", "--pid", f"--wd={node.folder}")
+        return ["nsenter", "--target", str(node.pid), *spaces, *map(str, words)]
 
     async def run(self, node: WorldNode, *words: object, seconds: float = 400, **env: Any) -> tuple[int, str]:
         """Run a command on a node to its end; its exit code, and all that it wrote."""
@@ -308,7 +325,6 @@ class ClusterWorld:
         return await asyncio.create_subprocess_exec(
             *self.command(node, *words),
             env={**node.env, **env},
-            cwd=node.folder,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output or asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -9,10 +9,11 @@ from observations import config, task_result
 from proctor.analysis.intervals import wilson
 from proctor.core.causes import Cause, Status
 from proctor.core.formatting import money
-from proctor.core.result import TaskResult
+from proctor.core.machine import Machine
+from proctor.core.result import Attempt, TaskResult
 from proctor.core.verdict import Finding, Verdict
 from proctor.report import run_row
-from proctor.report.runs import error_notes, run_tables, runs_csv, runs_table
+from proctor.report.runs import error_notes, run_tables, runs_csv, runs_document, runs_table
 from proctor.report.tables import as_text
 
 
@@ -176,6 +177,19 @@ def test_names_and_imports_are_marked_wherever_a_run_is_named() -> None:
     assert [row[0] for row in table.rows] == ["run-001 (nightly)", "run-002 (model=a) [imported]"]
     assert "run-002 (model=a) is imported from harbor jobs/1: its verdicts were made there." in table.notes
     assert all("run-001 (nightly)" in as_text(one) for one in run_tables("x", rows))
+
+
+def test_reports_warn_where_the_nodes_of_a_run_differ() -> None:
+    def made_on(node: str, kernel: str) -> TaskResult:
+        machine = Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000, kernel=kernel)
+        attempt = Attempt(1, "then", "later", Cause.SOLVED, "", "logs", node=node, machine=machine)
+        return msgspec.structs.replace(SOLVED, attempts=(attempt,))
+
+    alike = runs_document("x", [run_row(config(), [made_on("one", "6.1"), made_on("two", "6.1")])])
+    assert alike.warnings == ()
+    differing = runs_document("x", [run_row(config(), [made_on("one", "6.1"), made_on("two", "6.8")])])
+    (warning,) = differing.warnings
+    assert warning.startswith("run-001: its 2 nodes differ in kernel; ")
 
 
 def test_unexpected_results_are_named() -> None:

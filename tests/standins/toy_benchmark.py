@@ -60,8 +60,9 @@ class Toy(Benchmark):
         return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=left.read_bytes())
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        context.folder.mkdir(parents=True)
-        (context.folder / "seen.txt").write_bytes(prediction.content)
+        folder = context.folder / task.id
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "seen.txt").write_bytes(prediction.content)
         right = prediction.content.strip().endswith(b"right")
         verdict = Verdict(
             task_id=task.id,

@@ -13,7 +13,7 @@ from cluster_world import BookProvider, ClusterWorld, book_provider, missing
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[ClusterWorld]:
+def cluster() -> Iterator[ClusterWorld]:
     if (reason := missing()) is not None:
         if os.environ.get("PROCTOR_TESTS_COMPLETE"):
             pytest.fail(reason)
@@ -27,6 +27,13 @@ def world() -> Iterator[ClusterWorld]:
             yield world
         finally:
             world.close()
+
+
+@pytest.fixture
+async def world(cluster: ClusterWorld) -> ClusterWorld:
+    """The cluster, with all of its nodes."""
+    await cluster.restore()
+    return cluster
 
 
 @pytest.fixture

@@ -50,6 +50,13 @@ def test_a_node_in_a_container_is_seen_here_and_is_none_of_this_machine(raylet: 
     assert "not up after 30 s" in found.value.sentence
 
 
+def test_without_the_engine_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match="--executor ray needs Ray, which is not installed") as found:
+        find_cluster(None, insecure=True)
+    assert "pip install 'proctor[ray]'" in found.value.sentence
+
+
 def test_what_is_no_address_is_refused() -> None:
     with pytest.raises(UsageError, match="'first' is no cluster's address"):
         find_cluster("first", insecure=True)

@@ -1,6 +1,7 @@
 """The nodes of a cluster: joining, leaving, refused, full; what they keep secret; the commands that look at them."""
 
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -26,6 +27,7 @@ from cluster_runs import (
     ended,
     in_service,
     paid,
+    print_books,
     said,
 )
 from cluster_world import RAY, TOKEN, BookProvider, ClusterWorld, WorldNode, is_of
@@ -109,6 +111,7 @@ async def test_nodes_that_die_are_missed_within_ten_seconds(world: ClusterWorld,
     code, output = await world.resume(provider)
     assert code == 0, output
     check_complete(world)
+    print_books(world, provider, "two of three nodes dead, resumed")
     assert provider.paid_twice() <= 2 * IN_FLIGHT
 
 
@@ -145,7 +148,7 @@ async def test_a_node_with_another_proctor_or_agent_is_refused_by_name(
 @pytest.mark.long
 async def test_every_command_works_on_the_cluster(world: ClusterWorld, provider: BookProvider) -> None:
     where = world.executor_words()
-    for words in (("validate", "toy"), ("eval", "toy", "--oracle")):
+    for words in (("validate", "toy"), ("eval", "toy", "--oracle", "--no-cache")):
         results = []
         for more in ((), where):
             code, output = await world.proctor("bench", *words, "--json", *more)
@@ -158,6 +161,7 @@ async def test_every_command_works_on_the_cluster(world: ClusterWorld, provider:
         )
         assert local == there
         assert len(there) == TASKS
+        assert all(healthy if words[0] == "validate" else status == "resolved" for _, healthy, status in there), there
     sweep = world.head.folder / "sweep.toml"
     sweep.write_text(SWEEP)
     bench = ("bench", "sweep", sweep, "--yes", "--agent-bin", STANDINS / "toy_agent.py")
@@ -190,7 +194,8 @@ async def test_doctor_and_fetch_show_every_node(world: ClusterWorld) -> None:
         assert node["report"]["proctor"] == proctor.__version__
         assert abs(node["clock_seconds"]) <= node["clock_error_seconds"] + 0.5
         assert {"git", "bubblewrap", "docker"} <= {check["name"] for check in node["checks"]}
-    code, output = await world.proctor("cluster", "doctor", "--address", world.address)
+    # Whoever has the token need not say that it is wanted.
+    code, output = await world.proctor("cluster", "doctor", "--address", world.address, RAY_AUTH_MODE="")
     assert code == 0, output
     for row in ("proctor", "images", "free disk", "token", "clock", "docker"):
         assert any(line.strip().startswith(row) for line in output.splitlines()), (row, output)
@@ -223,6 +228,30 @@ async def test_nodes_that_differ_are_refused_by_name(world: ClusterWorld, provid
 
 
 @pytest.mark.long
+async def test_a_node_whose_image_is_another_is_refused_by_name(world: ClusterWorld, provider: BookProvider) -> None:
+    other = world.nodes[2]
+    other.own_env["TOY_IMAGE"] = "two"
+    try:
+        await in_service(world, other)
+        code, output = await ended(await world.start_run(provider, "--retries", 0, "--runner", "imaged"))
+        words = ("bench", "eval", "toy", "--oracle", "--runner", "imaged", *world.executor_words())
+        evaluated, lines = await world.proctor(*words)
+    finally:
+        other.own_env.clear()
+        await in_service(world, other)
+    assert code == 0, output
+    check_complete(world)
+    assert evaluated == 0, lines
+    # The image that is used first is the one that all must have.
+    message = re.compile(r"node (node\d) is refused: its image \(the default\) is (imaged:\w+), and")
+    for text in (lines, output):
+        refused = dict(message.findall(text))
+        assert refused in ({"node2": "imaged:two"}, {"node1": "imaged:one", "node3": "imaged:one"}), text
+    by_node = {result.task_id: result.attempts[-1].node for result in world.store().results()}
+    assert set(by_node.values()).isdisjoint(refused)
+
+
+@pytest.mark.long
 async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: BookProvider) -> None:
     full = world.nodes[2]
     spool = full.folder / "cache/proctor/spool"
@@ -233,6 +262,7 @@ async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: 
     await in_service(world, full)
     assert code == 0, output
     check_complete(world)
+    print_books(world, provider, "a node's disk full")
     assert provider.paid_twice() <= IN_FLIGHT
     lost = [entry for entry in world.journal() if entry.cause is Cause.NODE_LOST]
     assert lost, output

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -95,8 +96,9 @@ def _same_address(one: str, other: str) -> bool:
         return False
 
 
+@cache
 def _check_token(address: str) -> None:
-    """See that the cluster refuses whoever has no token.
+    """See that the cluster refuses whoever has no token; ours is shown to it from now on.
 
     Raises:
         UsageError: it does not.
@@ -123,3 +125,5 @@ def _check_token(address: str) -> None:
             where=address,
             fix="start its nodes with RAY_AUTH_MODE=token and the same token, or give --insecure-cluster",
         )
+    if not os.environ.get("RAY_AUTH_MODE"):
+        os.environ["RAY_AUTH_MODE"] = "token"  # read when the engine is imported

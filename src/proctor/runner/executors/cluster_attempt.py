@@ -22,10 +22,10 @@ from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
 from proctor.runner.executors.base import Assignment
 from proctor.runner.executors.messages import (
     AttemptEnded,
-    EnvironmentUsed,
     FileBytes,
     GradingEnded,
     HealthFound,
+    ImageUsed,
     ModelResponded,
     NodeAttemptJob,
     NodeEvaluationJob,
@@ -46,8 +46,8 @@ from proctor.runner.models import replayed_recording
 from proctor.runner.run_cost import recording_usage
 from proctor.runner.state import RunSession
 
-# Whether a node's environment of a task is the one that others have.
-EnvironmentCheck = Callable[[NodeClient, str, str], bool]
+# Whether a node's image is the one that others have.
+ImageCheck = Callable[[NodeClient, ImageUsed], bool]
 
 
 class StoppedAssignment(Assignment):
@@ -68,14 +68,14 @@ class ClusterAttempt(Assignment):
         reservation: BudgetReservation,
         *,
         syncs: SyncQueue,
-        check_environment: EnvironmentCheck,
+        check_image: ImageCheck,
     ) -> None:
         self.node = node.name
         self._run = run
         self._client = node
         self._reservation = reservation
         self._syncs = syncs
-        self._check_environment = check_environment
+        self._check_image = check_image
         self._charged_usd = 0.0
         self._key = ""
 
@@ -142,8 +142,8 @@ class ClusterAttempt(Assignment):
             for message in messages:
                 self._report(message, callbacks)
                 match message:
-                    case EnvironmentUsed():
-                        if not self._check_environment(self._client, spec.trial.task_id, message.digest):
+                    case ImageUsed():
+                        if not self._check_image(self._client, message):
                             await self._client.call("cancel", job.key)
                     case FileBytes():
                         _write(spec.logs, message)
@@ -227,29 +227,35 @@ class ClusterAttempt(Assignment):
         return AttemptOutput(record, {ATTEMPT_FILE: to_json(record)})
 
 
-async def receive_grading(client: NodeClient, job: NodeGradingJob, folder: Path) -> TaskEvaluation:
+async def receive_grading(
+    client: NodeClient, job: NodeGradingJob, folder: Path, check_image: ImageCheck
+) -> TaskEvaluation:
     """Have a node grade a submission; its evidence is stored in `folder`.
 
     Raises:
         NodeGone: the node is lost.
         InfrastructureError: it could not be graded there.
     """
-    ended = await receive_work(client, "grade", job, folder)
+    ended = await receive_work(client, "grade", job, folder, check_image)
     if not isinstance(ended, GradingEnded):
         raise NodeGone("the node returned no grading")
     return ended.evaluation
 
 
 async def receive_work(
-    client: NodeClient, method: str, job: NodeGradingJob | NodeEvaluationJob, folder: Path
+    client: NodeClient,
+    method: str,
+    job: NodeGradingJob | NodeEvaluationJob,
+    folder: Path,
+    check_image: ImageCheck,
 ) -> GradingEnded | HealthFound:
     """Have a node grade or validate something; its evidence is stored in `folder`, where the result says it is.
 
     Raises:
-        NodeGone: the node is lost.
+        NodeGone: the node is lost, or its image is another one.
         InfrastructureError: it could not be done there.
     """
-    receiving = asyncio.create_task(_receive_work(client, method, job, folder))
+    receiving = asyncio.create_task(_receive_work(client, method, job, folder, check_image))
     lost = asyncio.create_task(client.lost.wait())
     try:
         await asyncio.wait({receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -265,7 +271,11 @@ async def receive_work(
 
 
 async def _receive_work(
-    client: NodeClient, method: str, job: NodeGradingJob | NodeEvaluationJob, folder: Path
+    client: NodeClient,
+    method: str,
+    job: NodeGradingJob | NodeEvaluationJob,
+    folder: Path,
+    check_image: ImageCheck,
 ) -> GradingEnded | HealthFound:
     def here(artifacts: str | None, there: str) -> str | None:
         is_there = artifacts is not None and artifacts.startswith(there)
@@ -274,6 +284,10 @@ async def _receive_work(
     async for messages in client.stream(method, job):
         for message in messages:
             match message:
+                case ImageUsed():
+                    if not check_image(client, message):
+                        client.send("cancel", job.key)
+                        raise NodeGone(client.drained)
                 case FileBytes():
                     _write(folder, message)
                 case StageFailed():

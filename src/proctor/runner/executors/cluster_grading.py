@@ -64,7 +64,7 @@ class ClusterGrader:
                     raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
                 job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
                 try:
-                    return await receive_work(node, "evaluate", job, context.folder)
+                    return await receive_work(node, "evaluate", job, context.folder, self._pool.check_image)
                 except NodeGone as gone:
                     if node.usable:
                         node.lose(str(gone))

@@ -130,9 +130,10 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentUsed:
-    """What identifies the task's environment on this node, where it is made from an image."""
+class ImageUsed:
+    """The image that a task's environment is made from, empty for the default one, and what it is on this node."""
 
+    image: str
     digest: str
 
 
@@ -204,7 +205,7 @@ NodeMessage = (
     Progress
     | ModelResponded
     | StopRun
-    | EnvironmentUsed
+    | ImageUsed
     | RecordingBytes
     | FileBytes
     | AttemptEnded

@@ -19,7 +19,7 @@ from proctor.environments import reap
 from proctor.environments.machine_check import check_machine
 from proctor.runner.agents import agent_factory
 from proctor.runner.evaluation import Evaluation
-from proctor.runner.executors.messages import EvaluationSetup, NodeInfo, NodeRun
+from proctor.runner.executors.messages import EvaluationSetup, ImageUsed, NodeInfo, NodeRun
 from proctor.runner.preflight import environment_digest, make_provider
 from proctor.runner.request import current_machine
 from proctor.runner.run_resources import MachineResources
@@ -78,6 +78,21 @@ async def open_evaluating(
     except ProctorError as error:
         return None, _with_problem(info, error.sentence)
     return Evaluation(setup.request, benchmark, tasks, (), provider), info
+
+
+async def image_used(
+    benchmark: Benchmark, task: Task, provider: EnvironmentProvider, options: GradeOptions, *, force_build: bool
+) -> ImageUsed | None:
+    """The image of a task on this machine, pulled if it is not there; None where there is nothing to compare."""
+    if not provider.uses_images:
+        return None
+    try:
+        spec = benchmark.environment_spec(task, options)
+        if spec.build is not None and (spec.image is None or force_build):
+            return None  # each node builds its own, from data that is the same
+        return ImageUsed(spec.image or "", await provider.digest(spec))
+    except ProctorError:
+        return None  # the attempt or the grading meets the same error, and reports it
 
 
 def open_same_benchmark(config: RunConfig | EvaluationSetup) -> Benchmark:

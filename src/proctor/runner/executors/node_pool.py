@@ -13,7 +13,7 @@ from proctor.core import VERSION
 from proctor.core.errors import InfrastructureError
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import END_SECONDS, lease_seconds
-from proctor.runner.executors.messages import NodeInfo
+from proctor.runner.executors.messages import ImageUsed, NodeInfo
 from proctor.runner.executors.node_check import other_proctor
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
@@ -98,6 +98,7 @@ class NodePool:
         self._closed: set[WorkKind] = set()
         self._found: list[ClusterNode] = []
         self._reported: set[tuple[str, str]] = set()
+        self._images: dict[str, str] = {}
 
     @property
     def usable(self) -> list[NodeClient]:
@@ -188,6 +189,14 @@ class NodePool:
         """Something about a node has changed."""
         self._dispatch()
         self._hooks.changed(self.statuses("attempt"))
+
+    def check_image(self, node: NodeClient, used: ImageUsed) -> bool:
+        """Whether a node's image is the one that other nodes have by this name; if not, it is refused from now on."""
+        known = self._images.setdefault(used.image, used.digest)
+        if known != used.digest:
+            node.drained = f"its image {used.image or '(the default)'} is {used.digest}, and other nodes have {known}"
+            self._report_once(node.node, f"is refused: {node.drained}")
+        return known == used.digest
 
     def statuses(self, kind: WorkKind) -> list[NodeStatus]:
         """How busy each node is with this."""

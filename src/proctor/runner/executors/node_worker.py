@@ -18,7 +18,7 @@ from proctor.agents import agent_class
 from proctor.core.benchmark import GradingContext, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name
-from proctor.core.errors import ProctorError, UsageError
+from proctor.core.errors import UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.files import write_atomic
 from proctor.gateway import BudgetCopy, Redactor, ReplayBackend
@@ -31,11 +31,11 @@ from proctor.runner.executors.lease import NodeLease, boot_seconds
 from proctor.runner.executors.messages import (
     MAX_CHUNK_BYTES,
     AttemptEnded,
-    EnvironmentUsed,
     EvaluationSetup,
     FileBytes,
     GradingEnded,
     HealthFound,
+    ImageUsed,
     ModelResponded,
     NodeAttemptJob,
     NodeEvaluationJob,
@@ -50,7 +50,7 @@ from proctor.runner.executors.messages import (
     StopRun,
     run_key,
 )
-from proctor.runner.executors.node_check import open_evaluating, open_machine
+from proctor.runner.executors.node_check import image_used, open_evaluating, open_machine
 from proctor.runner.executors.node_gate import NodeGate, Outbox
 from proctor.runner.executors.spool import Spool, file_digest
 from proctor.runner.models import ModelAccess, asked_dialects, make_backend
@@ -149,8 +149,8 @@ class NodeWorker:
         self._tasks[job.key] = task
         task.add_done_callback(lambda _: outbox.notify(urgent=True))
         try:
-            if resources.machine.provider.uses_images:
-                yield [EnvironmentUsed(await self._environment_digest(resources, job.trial.task_id))]
+            if (image := await _run_image(resources, job.trial.task_id)) is not None:
+                yield [image]
             while not task.done():
                 messages = await outbox.wait()
                 yield [*gate.unsent(runner.spent_usd), *messages]
@@ -178,6 +178,8 @@ class NodeWorker:
         folder = await self._new_folder()
         context = GradingContext(provider=machine.provider, folder=folder, options=machine.grade_options)
         task = machine.tasks[job.prediction.task_id]
+        if (image := await _run_image(resources, task.id)) is not None:
+            yield [image]
         grading = machine.benchmark.grade(task, job.prediction, context)
         async for messages in self._work(job.key, grading, folder, resources.secrets):
             yield messages
@@ -196,6 +198,9 @@ class NodeWorker:
         folder = await self._new_folder()
         task = next(task for task in evaluation.tasks if task.id == job.task_id)
         benchmark = evaluation.benchmark.for_provider(evaluation.provider)
+        options, forced = evaluation.context().options, evaluation.request.force_build
+        if (image := await image_used(benchmark, task, evaluation.provider, options, force_build=forced)) is not None:
+            yield [image]
         work: Coroutine[Any, Any, TaskEvaluation | TaskHealth]
         if job.prediction is None:
             work = benchmark.validate(task, replace(evaluation.context(determinism_runs=2), folder=folder))
@@ -302,15 +307,11 @@ class NodeWorker:
     def _replayed_recording(self, spec: GatewaySessionSpec) -> Path:
         return _replay_file(self._folder, spec.task_id, int(spec.values.get("trial", "1")))
 
-    async def _environment_digest(self, resources: RunResources, task_id: str) -> str:
-        machine = resources.machine
-        spec = machine.benchmark.environment_spec(machine.tasks[task_id], machine.grade_options)
-        if spec.build is not None and (spec.image is None or resources.config.force_build):
-            return ""  # each node builds its own, from data that is the same
-        try:
-            return await machine.provider.digest(spec)
-        except ProctorError:
-            return ""  # the attempt meets the same error, and reports it
+
+async def _run_image(resources: RunResources, task_id: str) -> ImageUsed | None:
+    machine, forced = resources.machine, resources.config.force_build
+    task = machine.tasks[task_id]
+    return await image_used(machine.benchmark, task, machine.provider, machine.grade_options, force_build=forced)
 
 
 def _write(folder: Path, named: tuple[str, bytes]) -> Path:

@@ -50,7 +50,6 @@ class RayExecutor(Executor):
         self._settings = settings
         self._access = access
         self._syncs = SyncQueue(max_wait_seconds=math.inf)
-        self._environments: dict[str, str] = {}
         self._prefetches = PrefetchPlan()
 
     async def check(self) -> None:
@@ -109,13 +108,7 @@ class RayExecutor(Executor):
                 if self._machine.provider.uses_images:
                     self._prefetches.given_out(task.id)
                     self._prefetch_on(node)
-                attempt = ClusterAttempt(
-                    run,
-                    node,
-                    reservation,
-                    syncs=self._syncs,
-                    check_environment=self._check_environment,
-                )
+                attempt = ClusterAttempt(run, node, reservation, syncs=self._syncs, check_image=self._pool.check_image)
                 yield attempt
                 attempt.discard_spool()
         finally:
@@ -130,7 +123,7 @@ class RayExecutor(Executor):
                 spec.on_started()
                 job = NodeGradingJob(run_key(run.config), f"grading/{spec.folder}", spec.prediction)
                 try:
-                    return await receive_grading(node, job, spec.folder)
+                    return await receive_grading(node, job, spec.folder, self._pool.check_image)
                 except NodeGone as gone:
                     await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
                     if node.usable:
@@ -161,15 +154,6 @@ class RayExecutor(Executor):
             self._prefetches.forget(gone)
         for run in self._runs:
             run.observer.nodes_changed(nodes)
-
-    def _check_environment(self, node: NodeClient, task_id: str, digest: str) -> bool:
-        """Whether a node's image of a task is the one that other nodes have; if not, it is refused from now on."""
-        known = self._environments.setdefault(task_id, digest) if digest else digest
-        if known == digest:
-            return True
-        node.drained = f"its image for {task_id} is {digest}, and other nodes have {known}"
-        self._settings.log(f"node {node.name} is refused: {node.drained}")
-        return False
 
     def _image(self, task: Task) -> str | None:
         if not self._machine.provider.uses_images:

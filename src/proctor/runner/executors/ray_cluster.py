@@ -124,7 +124,7 @@ class RayCluster:
             raise InfrastructureError(
                 f"the cluster cannot be joined: {_first_line(error)}",
                 where=address,
-                fix="see `ray status` on its head",
+                fix="see `ray status` on its head, and that this machine has its token",
             ) from error
         return cls(address)
 
