@@ -182,7 +182,16 @@ def test_names_and_imports_are_marked_wherever_a_run_is_named() -> None:
 def test_reports_warn_where_the_nodes_of_a_run_differ() -> None:
     def made_on(node: str, kernel: str) -> TaskResult:
         machine = Machine(platform="linux", python="3.11", cpus=2, memory_mb=1000, kernel=kernel)
-        attempt = Attempt(1, "then", "later", Cause.SOLVED, "", "logs", node=node, machine=machine)
+        attempt = Attempt(
+            number=1,
+            started_at="then",
+            ended_at="later",
+            cause=Cause.SOLVED,
+            detail="",
+            logs="logs",
+            node=node,
+            machine=machine,
+        )
         return msgspec.structs.replace(SOLVED, attempts=(attempt,))
 
     alike = runs_document("x", [run_row(config(), [made_on("one", "6.1"), made_on("two", "6.1")])])

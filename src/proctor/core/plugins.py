@@ -5,6 +5,7 @@ import sys
 from importlib.metadata import EntryPoints
 from importlib.metadata import entry_points as read_entry_points
 from pathlib import Path
+from typing import Any
 
 
 def entry_points(group: str, *, name: str | None = None) -> EntryPoints:
@@ -13,12 +14,13 @@ def entry_points(group: str, *, name: str | None = None) -> EntryPoints:
     To read them takes a file for each package, so it is done once, and again only when the folders of packages change.
     """
     found = _read(tuple((place, _modified(place)) for place in sys.path))
-    return found.select(group=group) if name is None else found.select(group=group, name=name)
+    entries: EntryPoints = found.select(group=group) if name is None else found.select(group=group, name=name)
+    return entries
 
 
 @functools.lru_cache(maxsize=2)
-def _read(_folders: tuple[tuple[str, int], ...]) -> EntryPoints:
-    return read_entry_points()
+def _read(_folders: tuple[tuple[str, int], ...]) -> Any:
+    return read_entry_points()  # of another type in Python 3.11 than later
 
 
 def _modified(place: str) -> int:

@@ -156,7 +156,7 @@ class AlteredRequests(Record):
 
 
 class Attempt(Record):
-    """One try at a task. Failed and retried tries stay in the ledger with what they cost.
+    """One attempt at a trial. Failed attempts stay recorded, with what they cost.
 
     Attributes:
         node: the node of a cluster that it was made on, and its `machine`; empty on one machine.

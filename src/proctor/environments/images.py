@@ -182,14 +182,14 @@ class ImageManager:
                 engine = str((await docker.system.info()).get("ID", ""))
                 listed = await docker.images.list()
             ids = {_normalized_name(name): str(one["Id"]) for one in listed for name in _image_names(one)}
-            ledger = self._index_dir / f"{re.sub(r'[^A-Za-z0-9]', '', engine) or 'engine'}.json"
-            known = await asyncio.to_thread(_read_pulled, ledger)
+            index_file = self._index_dir / f"{re.sub(r'[^A-Za-z0-9]', '', engine) or 'engine'}.json"
+            known = await asyncio.to_thread(_read_pulled, index_file)
             there = {name: was for name, was in known.items() if ids.get(_normalized_name(name)) == was.id}
             for name, was in sorted(there.items(), key=lambda item: item[1].used_at):
                 self._pulled[name] = was
                 self._managed[name] = was.size
             self._unmanaged |= {name for name in self._positions if _normalized_name(name) in ids} - set(self._managed)
-            self._index_file = ledger
+            self._index_file = index_file
 
     def _schedule(self) -> None:
         """Do what can be done now."""
