@@ -72,6 +72,14 @@ def test_many_objects_without_a_pack_are_packed_in_the_mirror(repository: Reposi
     assert not list((mirror / "objects").glob("[0-9a-f][0-9a-f]"))
 
 
+def test_what_a_repository_borrows_from_another_is_in_the_mirror(repository: Repository, tmp_path: Path) -> None:
+    commit = repository.commit({"a": "1"})
+    git(tmp_path, "clone", "--quiet", "--shared", "upstream", "borrower")
+    mirror = ensure_mirror(str(tmp_path / "borrower"), commit, cache=tmp_path / "cache")
+    shutil.rmtree(repository.path)
+    assert git(mirror, "cat-file", "-p", f"{commit}:a") == "1"
+
+
 def test_a_repository_that_lacks_objects_is_bad_data(repository: Repository, tmp_path: Path) -> None:
     commit = repository.commit({"a": "1"})
     repository.git("config", "uploadpack.allowFilter", "true")

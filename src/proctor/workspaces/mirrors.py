@@ -150,9 +150,12 @@ def _copy_repository(path: str, mirror: Path, lock: int) -> bool:
 
 
 def _is_better_fetched(objects: Path) -> bool:
-    """A fetch finds the deltas between objects that are in no pack, and says what a partial clone lacks."""
+    """A fetch finds the deltas between objects that are in no pack, says what a partial clone lacks, and brings what a
+    repository borrows from another one.
+    """
     loose = sum(len(list(folder.iterdir())) for folder in objects.glob("??"))
-    return loose > _MAX_LOOSE_OBJECTS or any(objects.glob("pack/*.promisor"))
+    borrows = (objects / "info/alternates").exists()
+    return borrows or loose > _MAX_LOOSE_OBJECTS or any(objects.glob("pack/*.promisor"))
 
 
 def _fetch_missing(url: str, commit: str, mirror: Path, lock: int) -> None:
