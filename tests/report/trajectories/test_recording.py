@@ -119,7 +119,9 @@ def _asked(name: str, looks: int) -> dict[str, Any]:
             case "responses":
                 said.append({"type": "function_call_output", "call_id": f"call_{call}", "output": output})
             case _:
-                returned = {"functionResponse": {"name": "bash", "response": {"output": output}}}
+                # The first as a program sends it that gives an id of its own to a call that came without one.
+                given = {} if number else {"id": "bash-17"}
+                returned = {"functionResponse": {**given, "name": "bash", "response": {"output": output}}}
                 said += [{"role": "model", "parts": []}, {"role": "user", "parts": [returned]}]
     match name:
         case "messages":

@@ -59,6 +59,8 @@ class _LaneBuilder:
         self._seen: set[str] = set()
         self._results: dict[str, ToolResult] = {}
         self._unnamed: Counter[str] = Counter()
+        self._named: set[str] = set()
+        self._given_ids: dict[str, str] = {}
 
     def add_exchange(self, recorded: ExpandedExchange) -> None:
         exchange = recorded.exchange
@@ -67,6 +69,7 @@ class _LaneBuilder:
             if not (dialect.is_from_model(item) or dialect.is_instruction(item)):
                 self._add_user_content(dialect.content_blocks(item), exchange)
         step = _agent_step(recorded, self.lane.name)
+        self._named.update(call.id for call in step.calls if call.id)
         calls = tuple(msgspec.structs.replace(call, id=call.id or self._next_id("call")) for call in step.calls)
         self.steps.append((exchange.number, msgspec.structs.replace(step, calls=calls)))
 
@@ -75,10 +78,23 @@ class _LaneBuilder:
         self._unnamed[kind] += 1
         return f"unnamed-{self._unnamed[kind]}"
 
+    def _answered_call(self, given: str) -> str:
+        """The id of the call that a result belongs to. Programs give ids to calls that came without one."""
+        if given in self._named:
+            return given
+        if given in self._given_ids:
+            return self._given_ids[given]
+        if given and self._unnamed["result"] >= self._unnamed["call"]:
+            return given  # of a call that is not in this recording
+        found = self._next_id("result")
+        if given:
+            self._given_ids[given] = found
+        return found
+
     def _add_user_content(self, content: Any, exchange: RecordedExchange) -> None:
         parsed = parse_user(content)
         for result in parsed.results:
-            self._results.setdefault(result.call_id or self._next_id("result"), result)
+            self._results.setdefault(self._answered_call(result.call_id), result)
         # The agent's own program requests a compaction, not the user.
         user: StepSource = "system" if exchange.role is Role.COMPACTION else "user"
         self._add_steps("system", parsed.reminders, exchange)
