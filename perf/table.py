@@ -101,7 +101,7 @@ ROWS = (
         "ms",
         1.2,
         (40, 2000, ()),
-        why="the scrubbed base is a second repository, which is written beside the mirror",
+        why="the base's past is packed once more: what came later must not be in it",
     ),
     Row(
         "copies",
