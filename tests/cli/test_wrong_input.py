@@ -1,6 +1,10 @@
 """Wrong input of every command: one clear sentence, the documented exit code, and nothing half-written."""
 
+import os
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +137,30 @@ def test_wrong_input_is_one_sentence_with_its_exit_code_and_leaves_nothing(
     assert "Traceback" not in shown.err
     assert not details or code == 20
     assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        (f"{ORACLE} --results kept/results", 12, "results cannot be stored here: Permission denied"),
+        ("bench eval core-mini --oracle --artifact-dir kept/logs", 2, "test results cannot be stored here"),
+        ("bench eval core-mini --oracle --out kept/report.json", 2, "cannot write the report: Permission denied"),
+        ("suite new kept/mine", 2, "no folder can be made here: Permission denied"),
+        ("init kept/mine", 2, "no folder can be made here: Permission denied"),
+        (f"{ORACLE} --prices secret", 2, "cannot read the price table: Permission denied"),
+        ("bench run --suite secret --agent oracle", 20, "cannot read it: Permission denied"),
+    ],
+)
+def test_what_may_not_be_written_or_read_is_one_sentence(line: str, code: int, said: str, place: Path) -> None:
+    words = [sys.executable, "-m", "proctor", *shlex.split(line)]
+    if os.geteuid() == 0:  # to whom nothing is forbidden
+        if shutil.which("setpriv") is None:
+            pytest.skip("there is no setpriv on this machine")
+        words = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner", "--inh-caps=-all", *words]
+    (place / "kept").mkdir(mode=0o555)
+    (place / "secret").touch(mode=0o000)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not any((place / "kept").iterdir())

@@ -30,6 +30,9 @@ _OUR_ERRNOS: Final = {
     errno.EIO,
     errno.ENAMETOOLONG,
 }
+_ADVICE: Final = dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS), "; use a folder of your own, or run this as the user whose it is"
+)
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -72,7 +75,8 @@ def _report_error(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in _OUR_ERRNOS:
         place = f"{error.filename}: " if error.filename else ""
         kind = UsageError if error.errno == errno.ENAMETOOLONG else InfrastructureError
-        return _print_error(f"{place}{error.strerror}", kind.exit_code)
+        advice = _ADVICE.get(error.errno, "")
+        return _print_error(f"{place}{error.strerror}{advice}", kind.exit_code)
     return _report_bug(error)
 
 

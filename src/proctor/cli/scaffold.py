@@ -4,6 +4,7 @@ import importlib.resources
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,15 +28,20 @@ def write_templates(kinds: Mapping[str, Path], words: Mapping[str, str]) -> list
     taken = next((file for file in files if file.exists()), None)
     if taken is not None:
         raise UsageError("this already exists; not overwritten", where=taken, fix="choose another folder")
+    made: list[Path] = []
     try:
         for file, text in files.items():
+            made.append(file)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             if text.startswith("#!"):
                 file.chmod(0o755)
-    except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
-        target = next(iter(kinds.values()))
-        raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
+    except OSError as error:
+        for file in made:
+            with suppress(OSError):
+                file.unlink()
+        what = f"no folder can be made here: {error.strerror}"
+        raise UsageError(what, where=next(iter(kinds.values())), fix="choose another one") from error
     return list(files)
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from proctor.core.disk_names import disk_name
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
 from proctor.core.formatting import visible
 from proctor.core.record import Record, read_record
 from proctor.core.suggestions import closest, suggest
@@ -135,11 +135,11 @@ def claim_folder(parent: Path, kind: str) -> Path:
     """Make the next free folder ``<kind>-001``, ``<kind>-002``, …; concurrent callers get different ones."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise UsageError(
-            "results cannot be stored here: it is a file, or below one",
-            where=parent,
-            fix="PROCTOR_RESULTS names the folder for them",
+    except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "it is a file, or below one" if is_file else error.strerror
+        raise (UsageError if is_file else InfrastructureError)(
+            f"results cannot be stored here: {why}", where=parent, fix="PROCTOR_RESULTS names the folder for them"
         ) from error
     taken = [int(match[1]) for path in parent.iterdir() if (match := re.fullmatch(rf"{kind}-(\d+)", path.name))]
     number = max(taken, default=0) + 1

@@ -202,6 +202,9 @@ def _check_artifacts_folder(request: EvaluateRequest) -> None:
     folder = Path(request.artifacts).absolute()
     if any(path.exists() and not path.is_dir() for path in (folder, *folder.parents)):
         raise UsageError("test results cannot be stored here: it is a file, or below one", where=folder)
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError("test results cannot be stored here: Permission denied", where=folder)
 
 
 @asynccontextmanager

@@ -47,8 +47,9 @@ def write_bundle(index: RunIndex, target: Path, log: Callable[[str], None] = lam
         raise UsageError("it is there already, and is not empty", where=target, fix="choose another folder")
     try:
         target.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError("no folder can be made here", where=target, fix="choose another one") from error
+    except OSError as error:
+        what = f"no folder can be made here: {error.strerror}"
+        raise UsageError(what, where=target, fix="choose another one") from error
     writer = _BundleWriter(index, target)
     writer.write_all(log)
     return len(writer.written)
