@@ -55,7 +55,8 @@ async def test_a_pod_of_four_solves_a_task_of_core_mini_and_costs_what_the_model
 ) -> None:
     script = write_script(cli_world.folder, talk_about("core-mini"))
     preset = write_preset(cli_world.folder, claude=True)
-    run = pod_run(programs, "core-mini", "--preset", preset, "--model", f"script:{script}", "--limit", 1)
+    few = ("--limit", 1, "--controls", 0)
+    run = pod_run(programs, "core-mini", "--preset", preset, "--model", f"script:{script}", *few)
     done = await cli_world.start(*run, "--json").wait(PATIENT)
     assert (done.code, done.json["resolved"], done.json["tasks"]) == (0, 1, 1), done.stderr
     tokens, cost = served(sum(REQUESTS.values()))
