@@ -6,24 +6,34 @@ from collections.abc import Callable, Iterator
 
 # Nothing is proven by how soon something happens, and a machine may be busy with other things.
 PATIENCE = 60.0
+# For each second that looking takes, as at all processes, so many pass without: what is waited for needs the processor.
+_REST = 3
 
 
 def until(happens: Callable[[], object], what: str = "it", *, seconds: float = PATIENCE, pause: float = 0.01) -> None:
     """Wait for a condition."""
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds:g} s"
-        time.sleep(pause)
+    for rest in _rests(happens, what, seconds, pause):
+        time.sleep(rest)
 
 
 async def eventually(
     happens: Callable[[], object], what: str = "it", *, seconds: float = PATIENCE, pause: float = 0.01
 ) -> None:
     """Wait for a condition, while the event loop goes on."""
+    for rest in _rests(happens, what, seconds, pause):
+        await asyncio.sleep(rest)
+
+
+def _rests(happens: Callable[[], object], what: str, seconds: float, pause: float) -> Iterator[float]:
+    """How long to wait until the next look, until it happens; a pause of 0 is none."""
     deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds:g} s"
-        await asyncio.sleep(pause)
+    while True:
+        began = time.monotonic()
+        if happens():
+            return
+        looked = time.monotonic()
+        assert looked < deadline, f"{what} did not happen within {seconds:g} s"
+        yield pause and max(pause, _REST * (looked - began))
 
 
 async def rounds(count: int = 30) -> None:

@@ -150,7 +150,7 @@ async def test_claude_code_in_bubblewrap_survives_the_same(cli_world: CliWorld, 
     chance = random.Random(20260218)
     moments = [Moment(chance.randint(1, 2), chance.uniform(0.0, 0.4)) for _ in range(kills)]
     async with serving(ClaudeProvider("core", tuple(tasks), delay=0.3)) as provider:
-        command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet")
+        command = ("bench", "run", "core", "--model", MODEL, *chosen, "--concurrency", 3, "--quiet", "--controls", 0)
         name, at_work = await killed_and_resumed(cli_world, provider, command, moments=moments)
     assert at_work == len(moments)
     results = check(cli_world, provider, name, tasks, repeats=len(moments) * 3)

@@ -49,8 +49,8 @@ FAULTS: dict[str, tuple[Steps, tuple[str, str, int]]] = {
 }
 # One of each kind: an answer of either sort that fails once, a status that lasts, and every end but the plain one.
 SOME = (
-    *("429 once", "cut stream once", "HTML once", "429 for ever", "refusal", "max_tokens", "too long"),
-    *("work, then 500 for ever", "work, then refusal", "script ends", "nothing done"),
+    *("429 once", "cut stream once", "429 for ever", "refusal", "max_tokens"),
+    *("work, then 500 for ever", "script ends", "nothing done"),
 )
 
 
@@ -95,7 +95,7 @@ async def test_a_model_that_falls_silent_is_waited_for_until_the_time_is_up(cli_
     assert (str(result.status), str(result.cause), len(result.attempts)) == ("unresolved", "agent_timeout", 1)
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status", scaled(401, 403))
 async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_resumed(
     cli_world: CliWorld, status: int
 ) -> None:
@@ -103,12 +103,12 @@ async def test_a_refused_login_stops_the_run_at_once_with_exit_12_and_it_can_be_
     script = cli_world.folder / "script.json"
     script.write_text(json.dumps({"default": forever(error=status)}))
     run = ("bench", "run", "toy", "--model", f"script:{script}")
-    done = await cli_world.run(*run, TOY_TASKS=5)
+    done = await cli_world.run(*run, TOY_TASKS=3)
     assert done.code == 12
     assert "stopped (bad_login)" in done.stderr
-    assert "5 trials are left; resume with `proctor bench resume toy/run-001`" in done.stderr
+    assert "3 trials are left; resume with `proctor bench resume toy/run-001`" in done.stderr
     begun = [path.name for path in (cli_world.store().folder / "logs").iterdir()]
     assert begun == ["toy-0001"]
     script.write_text(json.dumps({"default": GOOD}))
-    done = await cli_world.run("bench", "resume", "run-001", TOY_TASKS=5)
-    assert (done.code, done.stdout.split(":")[1][:26]) == (0, " 5 of 5 graded trials reso"), done
+    done = await cli_world.run("bench", "resume", "run-001", TOY_TASKS=3)
+    assert (done.code, done.stdout.split(":")[1][:26]) == (0, " 3 of 3 graded trials reso"), done

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from docker_image import IMAGE, need_docker
-from slow_tests import scaled
 from suite_world import proctor
 
 
@@ -23,8 +22,14 @@ def only(tasks: list[str]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("runner", ["local", "docker"])
-@pytest.mark.parametrize("every", scaled(10, 3))
+@pytest.mark.parametrize(
+    ("runner", "every"),
+    [
+        ("local", 9),
+        ("docker", 14),
+        *(pytest.param(runner, 3, marks=pytest.mark.long) for runner in ("local", "docker")),
+    ],
+)
 def test_instances_of_core_are_healthy_solved_by_their_oracle_and_not_by_nothing(
     tmp_path: Path, runner: str, every: int
 ) -> None:
