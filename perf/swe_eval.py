@@ -9,6 +9,8 @@ and swebench.
 """
 
 import asyncio
+import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -72,6 +74,8 @@ def time_script(rows: list[dict[str, Any]]) -> float:
 
 
 async def time_ours(folder: Path, rows: list[dict[str, Any]], *, controls: int) -> float:
+    # Runs of the oracle that are known are used again; verdicts are not.
+    shutil.rmtree(Path(os.environ["PROCTOR_CACHE"], "evaluations"), ignore_errors=True)
     started = time.monotonic()
     good, bad = read_swe_rows(rows, swe_bench_row)
     data = DatasetInfo(benchmark="x", split="x", origin="", revision="", digest="", tasks=len(good), fetched_at="")
@@ -98,6 +102,7 @@ def main() -> int:
     (count,) = number_arguments(__doc__, count=8)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        os.environ["PROCTOR_CACHE"] = str(folder / "cache")
         rows = instances(VerifiedWorld(folder / "world", python_image(folder / "python")), count)
         rounds = [
             (asyncio.run(time_ours(folder / f"plain{number}", rows, controls=0)), time_script(rows))
