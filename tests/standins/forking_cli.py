@@ -13,6 +13,11 @@ import sys
 import tempfile
 from typing import Any
 
+from proctor.core.abrupt_exit import require_abrupt_exit
+
+# A child that cleaned up what was imported before it was there would copy all of it. Registered before all others, this
+# comes after them.
+require_abrupt_exit()
 for name in (
     "proctor.benchmarks.commit0.source",
     "proctor.benchmarks.re_bench.source",
