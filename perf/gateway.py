@@ -1,8 +1,9 @@
 """What the gateway adds: latency per request and per streamed event, CPU per request, and memory per stream.
 
-Four processes: a scripted provider, a gateway, one that records, and the clients (this one). The same load runs
-against the provider directly and through both gateways, one after the other, for each dialect and number of streams, so
-that what counts is the difference and the ratio, not this machine's speed.
+Five processes: a scripted provider, a relay that does nothing but pass bytes on, a gateway, one that records, and the
+clients (this one). The same load runs against the provider directly and through each of the three, one after the other,
+for each dialect and number of streams, so that what counts is the difference and the ratio, not this machine's speed.
+What the relay adds is the least that anything between agent and provider adds here.
 
     python perf/gateway.py [--streams 1,64,512] [--body 100000] [--dialects messages,chat,…]     about two minutes
     QUICK=1 python perf/gateway.py                                                               seconds
@@ -185,6 +186,53 @@ class Provider(asyncio.Protocol):
 def provider(pipe: multiprocessing.connection.Connection) -> None:
     async def serve() -> None:
         server = await asyncio.get_running_loop().create_server(Provider, "127.0.0.1", 0, backlog=1024)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await asyncio.to_thread(pipe.recv)
+
+    asyncio.run(serve())
+
+
+class RelayedProvider(asyncio.Protocol):
+    """The relay's connection to the provider."""
+
+    def __init__(self, client: asyncio.Transport) -> None:
+        self.client = client
+
+    def data_received(self, data: bytes) -> None:
+        self.client.write(data)
+
+
+class RelayedClient(asyncio.Protocol):
+    """The relay's connection to a client; it has one to the provider of its own."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.early = b""
+        self.provider: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: Any = transport
+        self.connecting = asyncio.ensure_future(self.connect())
+
+    async def connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.provider, _ = await loop.create_connection(lambda: RelayedProvider(self.transport), "127.0.0.1", self.port)
+        self.provider.write(self.early)
+
+    def data_received(self, data: bytes) -> None:
+        if self.provider is None:
+            self.early += data
+        else:
+            self.provider.write(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.provider.close()
+
+
+def relay(pipe: multiprocessing.connection.Connection, port: int) -> None:
+    async def serve() -> None:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: RelayedClient(port), "127.0.0.1", 0, backlog=1024)
         pipe.send(server.sockets[0].getsockname()[1])
         await asyncio.to_thread(pipe.recv)
 
@@ -393,11 +441,13 @@ def main() -> None:
     with (
         process(provider) as (port, _),
         tempfile.TemporaryDirectory() as folder,
+        process(relay, port) as (relay_port, relay_process),
         process(gateway, port, None) as ((plain, plain_path), plain_process),
         process(gateway, port, folder) as ((recording, recording_path), recording_process),
     ):
         targets = [
             Target("direct", port),
+            Target("relay", relay_port, process=relay_process),
             Target("gateway", plain, plain_path, plain_process),
             Target("recording", recording, recording_path, recording_process),
         ]
@@ -405,7 +455,7 @@ def main() -> None:
             for streams in map(int, options.streams.split(",")):
                 measure(targets, dialect, level(streams), options.body)
         print()
-        growth(targets)
+        growth(targets[2:])
     one, five, _ = os.getloadavg()
     print(
         f"\nload average {one:.1f} now, {five:.1f} over five minutes, on {os.cpu_count()} cores: all of it counts here"
