@@ -108,4 +108,4 @@ def test_the_plugin_costs_other_projects_nothing_until_it_is_used() -> None:
     code = "import sys, pytest; before = set(sys.modules); import proctor.sandboxes.pytest_plugin; "
     code += "print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert set(loaded) == {"proctor", "proctor.sandboxes", "proctor.sandboxes.pytest_plugin"}
+    assert set(loaded) == {"proctor", "proctor.core", "proctor.sandboxes", "proctor.sandboxes.pytest_plugin"}

@@ -35,14 +35,8 @@ from proctor.grading.plan import (
     plan_requirements,
     pytest_config,
 )
-from proctor.grading.protection import (
-    TEST_MACHINERY,
-    fixed_files,
-    is_protected,
-    protected_paths,
-    restore_paths,
-    restore_protected,
-)
+from proctor.grading.protected_patterns import TEST_MACHINERY, is_protected, protected_paths
+from proctor.grading.protection import fixed_files, restore_paths, restore_protected
 from proctor.grading.resolve import Expectation, Resolution, flaky_tests, pre_patch_problem, resolve
 from proctor.grading.task_validation import TaskProblem, TaskProblemCode, TaskValidation, validate
 from proctor.grading.test_program import program_patterns

@@ -15,7 +15,7 @@ from proctor.core.task import DirectorySource
 from proctor.core.trees import FILE, FileEntry, read_entry, read_tree
 from proctor.core.verdict import Finding
 from proctor.grading.audit import audit_change
-from proctor.grading.protection import protected_paths
+from proctor.grading.protected_patterns import protected_paths
 from proctor.workspaces import ApplyResult, InvalidSubmission, TreeChange, apply_patch, base_of, read_change
 from proctor.workspaces.changes import write_changes
 

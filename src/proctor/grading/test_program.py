@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from proctor.core.submission import PatchKind
-from proctor.grading.protection import exact_pattern
+from proctor.grading.protected_patterns import exact_pattern
 from proctor.workspaces import InvalidSubmission, patch_paths
 
 ReadFile = Callable[[str], bytes | None]

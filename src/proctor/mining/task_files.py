@@ -21,7 +21,7 @@ from proctor.core.files import write_atomic
 from proctor.core.record import Record, to_json
 from proctor.core.submission import PatchKind
 from proctor.core.trees import file_paths
-from proctor.grading.protection import exact_pattern
+from proctor.grading.protected_patterns import exact_pattern
 from proctor.mining.candidates import Candidate
 from proctor.mining.history import RepositoryHistory
 from proctor.mining.languages import EnvironmentPlan, Project

@@ -36,7 +36,7 @@ def test_a_folder_of_tasks_is_a_suite(tasks: Path) -> None:
 def test_every_sample_can_be_run() -> None:
     suite = suite_benchmark(str(sample_data("harbor_tasks")))
     assert suite.invalid_tasks() == ()
-    assert len(suite.tasks()) == 13
+    assert len(suite.tasks()) == 14
 
 
 def test_a_data_set_s_file_names_tasks_beside_it(tasks: Path) -> None:

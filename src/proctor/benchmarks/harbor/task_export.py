@@ -125,7 +125,7 @@ def _write_script(file: Path, text: str) -> None:
 def _write_tests(instance: TestsInstance, tests: Path) -> None:
     """The plan, what runs it, and the files that are put back before it runs."""
     package = importlib.resources.files("proctor")
-    for source in ("benchmarks/harbor/inside/check.py", "grading/protection.py"):
+    for source in ("benchmarks/harbor/inside/check.py", "grading/protected_patterns.py"):
         (tests / Path(source).name).write_bytes((package / source).read_bytes())
     own = instance.file.eval
     plan: dict[str, Any] = {name: getattr(own, name) for name in _PLAN}

@@ -9,7 +9,7 @@ from typing import Final
 from proctor.core.trees import LINK, SUBMODULE
 from proctor.grading.audit.changes import ChangedFile, ChangeKind
 from proctor.grading.finding_codes import AuditCode
-from proctor.grading.protection import is_protected
+from proctor.grading.protected_patterns import is_protected
 
 PathFinding = tuple[AuditCode, str]
 

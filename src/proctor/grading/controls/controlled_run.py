@@ -29,7 +29,7 @@ from proctor.grading.controls.languages import has_finder, installed_grammars, m
 from proctor.grading.controls.oracle_validation import prove_controls, sample_tests, unproved_controls
 from proctor.grading.controls.test_variants import ControlSet, RequestedRun, Requests, RunVariant, make_runs
 from proctor.grading.outcome import TestRun
-from proctor.grading.protection import is_protected
+from proctor.grading.protected_patterns import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
 from proctor.results.cache import RecordCache, cache_key
 

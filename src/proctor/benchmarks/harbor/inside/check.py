@@ -72,7 +72,7 @@ with open(report, "w") as file:
 def restore(plan: "Dict[str, Any]") -> None:
     """Put the tests, and what runs them, back as they were; remove what was added among them."""
     sys.path.insert(0, HERE)
-    from protection import is_protected  # type: ignore[import-not-found]
+    from protected_patterns import is_protected  # type: ignore[import-not-found]
 
     kept = {os.path.relpath(os.path.join(top, name), HERE + "/restore")
             for top, _, names in os.walk(HERE + "/restore") for name in names}  # fmt: skip
