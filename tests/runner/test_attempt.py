@@ -25,7 +25,7 @@ from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
 from proctor.gateway.events import ExchangeFinished
 from proctor.gateway.model_call import Role
-from proctor.runner.attempt import AttemptCallbacks, AttemptRunner, AttemptSpec, _exchange_failure
+from proctor.runner.attempt import AttemptRunner, AttemptSpec, _exchange_failure
 from proctor.runner.run_resources import MachineResources, RunResources
 from proctor.runner.scratch import ScratchPool
 from sessions import Toys, script
@@ -99,8 +99,8 @@ def make_attempt(
     (task,) = toy.tasks()
     machine = MachineResources(toy, provider, {task.id: task}, GradeOptions(), grace_seconds=grace_seconds)
     resources = RunResources(machine, config(**changes), lambda _: agent, ScratchPool(folder / "scratch"))
-    callbacks = AttemptCallbacks(progress, model_responded=lambda _: None, stop_run=lambda *_: None)
-    return AttemptRunner(resources, AttemptSpec(Trial(task_id=task.id, number=1), 1, folder / "logs"), callbacks)
+    spec = AttemptSpec(Trial(task_id=task.id, number=1), 1, folder / "logs", progress=progress)
+    return AttemptRunner(resources, spec)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from proctor.core.causes import Cause
 from proctor.runner.retry import (
     DEFAULT_RETRY_SECONDS,
     MAX_FREE_RETRIES,
-    FailureCount,
+    another_attempt,
+    counted_failures,
     is_retried,
     retry_delay,
     stops_run,
@@ -32,9 +33,10 @@ def test_only_what_no_later_task_can_escape_stops_a_run() -> None:
 
 
 def test_a_lost_node_uses_up_no_retry_and_is_not_lost_for_ever() -> None:
-    count = FailureCount(retries=0)
-    assert [count.is_retried(Cause.NODE_LOST) for _ in range(MAX_FREE_RETRIES + 1)] == [True] * MAX_FREE_RETRIES + [
-        False
-    ]
-    assert count.failures == 0
-    assert not count.is_retried(Cause.PROVIDER_ERROR)
+    lost = [Cause.NODE_LOST] * MAX_FREE_RETRIES
+    assert another_attempt(lost[:1], retries=0)
+    assert another_attempt(lost, retries=0)
+    assert not another_attempt([*lost, Cause.NODE_LOST], retries=0)
+    assert counted_failures(lost) == 0
+    assert not another_attempt([*lost, Cause.PROVIDER_ERROR], retries=0)
+    assert another_attempt([*lost, Cause.PROVIDER_ERROR], retries=1)

@@ -80,6 +80,9 @@ class AttemptSpec:
         earlier_recordings: of attempts at the same trial that were cut short. The model's responses there are replayed
             at no cost, as long as the agent sends the same requests.
         spent_usd: what those attempts have cost; the cap on a trial's cost holds for all of them together.
+        progress: is told what is being done.
+        model_responded: is told that the model has responded to the agent.
+        stop_run: is told that no later trial can fare better: the cause, and in words.
     """
 
     trial: Trial
@@ -87,21 +90,9 @@ class AttemptSpec:
     logs: Path
     earlier_recordings: tuple[Path, ...] = ()
     spent_usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptCallbacks:
-    """What an attempt reports while it is made.
-
-    Attributes:
-        progress: what is being done now.
-        model_responded: the model has responded to the agent.
-        stop_run: no later trial can fare better: the cause, and in words.
-    """
-
-    progress: Callable[[str], None]
-    model_responded: Callable[[ExchangeFinished], None]
-    stop_run: Callable[[Cause, str], None]
+    progress: Callable[[str], None] = lambda _: None
+    model_responded: Callable[[ExchangeFinished], None] = lambda _: None
+    stop_run: Callable[[Cause, str], None] = lambda *_: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,20 +109,13 @@ class AttemptRunner:
     With a `gate`, its recording is copied there, and the model is asked nothing of which the copy has no mark.
     """
 
-    def __init__(
-        self,
-        resources: RunResources,
-        spec: AttemptSpec,
-        callbacks: AttemptCallbacks,
-        gate: RecordingGate | None = None,
-    ) -> None:
+    def __init__(self, resources: RunResources, spec: AttemptSpec, gate: RecordingGate | None = None) -> None:
         self._resources = resources
         self._gate = gate
         self._machine = resources.machine
         self._benchmark = resources.machine.benchmark
         self._task = resources.machine.tasks[spec.trial.task_id]
         self._spec = spec
-        self._callbacks = callbacks
         self._files: dict[str, bytes] = {}
         self._redactor = Redactor(resources.secrets)
         self._session: GatewaySession | None = None
@@ -351,7 +335,7 @@ class AttemptRunner:
                     self._failed_requests += 1
                     if self._failed_requests >= _MAX_FAILED_REQUESTS:
                         self._model_closed.set()
-                self._callbacks.model_responded(event)
+                self._spec.model_responded(event)
             case BudgetLimitHit():
                 self._model_closed.set()
             # An agent that has a model may ask for what there is none of; that is its own doing.
@@ -362,7 +346,7 @@ class AttemptRunner:
                 if CONSEQUENCES[event.cause].stops_run and not refused:
                     self._fatal = True
                     self._model_closed.set()
-                    self._callbacks.stop_run(event.cause, event.message)
+                    self._spec.stop_run(event.cause, event.message)
 
     async def _wait_for_agent(self, solving: "asyncio.Task[AgentOutcome]", logs: Path) -> AgentOutcome | None:
         """How the agent ended. Once the gateway is closed to it, it is cancelled if it does not end by itself."""
@@ -469,7 +453,7 @@ class AttemptRunner:
         )
 
     def _report(self, message: str) -> None:
-        self._callbacks.progress(message)
+        self._spec.progress(message)
 
     @property
     def _label(self) -> str:

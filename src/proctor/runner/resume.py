@@ -1,16 +1,13 @@
-"""The state of a run and its trials, from its journal alone."""
+"""The state of a run's trials, from its journal alone."""
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
 from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.record import Record
 from proctor.core.run import JournalEntry, Stage, Trial
-from proctor.results.store import CountedResult
-from proctor.runner.run_cost import RunCost
 
 _STAGE_ORDER: Final[dict[Stage | None, int]] = {
     None: 0,
@@ -74,23 +71,6 @@ class TrialState(Record):
         if not self.recorded:
             return self
         return replace(self, stage="graded" if self.attempts else None, result_cause=None)
-
-
-class RunState(NamedTuple):
-    """Where a run stands: the trials that were started, those that are to be worked on, and the cost so far.
-
-    `results` are what a summary counts of the results that stay as they are, by their files.
-    """
-
-    trials: dict[Trial, TrialState]
-    pending: list[Trial]
-    cost: RunCost = RunCost()
-    results: Mapping[str, CountedResult] = MappingProxyType({})
-
-    def finished(self) -> list[TrialState]:
-        """The trials that are not worked on any more."""
-        unfinished = set(self.pending)
-        return [state for trial, state in self.trials.items() if trial not in unfinished]
 
 
 def read_trial_states(journal: Iterable[JournalEntry]) -> dict[Trial, TrialState]:

@@ -1,5 +1,6 @@
 """When an attempt or a grading that failed without the agent's fault is repeated, and after how long."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from proctor.core.causes import CONSEQUENCES, Cause
@@ -20,21 +21,17 @@ def is_retried(cause: Cause | None, failures: int, retries: int) -> bool:
     return cause is not None and CONSEQUENCES[cause].retry and failures <= retries
 
 
-class FailureCount:
-    """The attempts at one trial that failed without the agent's fault."""
+def counted_failures(causes: Sequence[Cause | None]) -> int:
+    """How many attempts that ended for these causes use up a retry."""
+    return sum(cause is None or not CONSEQUENCES[cause].free_retry for cause in causes)
 
-    def __init__(self, retries: int) -> None:
-        self._retries = retries
-        self._free = 0
-        self.failures = 0
 
-    def is_retried(self, cause: Cause | None) -> bool:
-        """Count an attempt that ended for this cause; whether there is another one."""
-        if cause is not None and CONSEQUENCES[cause].free_retry:
-            self._free += 1
-            return self._free <= MAX_FREE_RETRIES
-        self.failures += 1
-        return is_retried(cause, self.failures, self._retries)
+def another_attempt(causes: Sequence[Cause | None], retries: int) -> bool:
+    """Whether another attempt at a trial follows those that ended for these causes, one after the other."""
+    last, failures = causes[-1], counted_failures(causes)
+    if last is not None and CONSEQUENCES[last].free_retry:
+        return len(causes) - failures <= MAX_FREE_RETRIES
+    return is_retried(last, failures, retries)
 
 
 def retry_delay(failures: int, base_seconds: float, jitter: float) -> float:

@@ -1,34 +1,51 @@
 """What attempts at the trials of one run, and their gradings, are made with on one machine."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from proctor.core.agent import Agent
 from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.environment import EnvironmentProvider
-from proctor.core.run import RunConfig
+from proctor.core.run import RunConfig, Trial
 from proctor.core.task import Task
 from proctor.gateway import Gateway, RunBudget
 from proctor.gateway.backend import Backend
+from proctor.results.store import CountedResult
 from proctor.runner.agents import AgentSource, agent_factory
 from proctor.runner.models import ModelChoice, load_prices, requested_model, spoken_dialects
-from proctor.runner.resume import RunState
+from proctor.runner.resume import TrialState
+from proctor.runner.run_cost import RunCost
 from proctor.runner.sandbox_pool import SandboxPool, login_secrets
 from proctor.runner.scratch import ScratchPool, scratch_folder, socket_folder
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run that can be worked on: nothing that it needs is missing."""
+    """A run that can be worked on: nothing that it needs is missing.
+
+    Attributes:
+        pending: the trials that are to be worked on.
+        trial_states: where each trial stands that an earlier session has started.
+        cost: what earlier sessions have spent.
+        results: what a summary counts of the results that stay as they are, by their files.
+    """
 
     config: RunConfig
     agent: AgentSource
     model: ModelChoice | None
     backend: Backend | None
-    state: RunState
+    pending: Sequence[Trial] = ()
+    trial_states: Mapping[Trial, TrialState] = field(default_factory=dict)
+    cost: RunCost = field(default_factory=RunCost)
+    results: Mapping[str, CountedResult] = field(default_factory=dict)
+
+    def finished(self) -> list[TrialState]:
+        """The trials that are not worked on any more."""
+        unfinished = set(self.pending)
+        return [state for trial, state in self.trial_states.items() if trial not in unfinished]
 
     def secrets(self, login: Path | None) -> tuple[str, ...]:
         """What must never be written down: the model's keys, and the login, where agents use one."""

@@ -64,7 +64,7 @@ from proctor.runner.preflight import (
     missing_requirements,
 )
 from proctor.runner.request import check_environment_options, current_machine, is_used, list_trials, resolve_request
-from proctor.runner.resume import RunState, TrialState, read_trial_states
+from proctor.runner.resume import TrialState, read_trial_states
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_cost import RunCost, read_run_cost
 from proctor.runner.run_resources import MachineResources, PlannedRun
@@ -204,7 +204,7 @@ async def run_session(
         try:
             async with AsyncExitStack() as opened:
                 sessions = await _start(opened, shared, stores, planned, hooks)
-                turns = interleave_trials([run.pending for run in sessions])
+                turns = interleave_trials([run.plan.pending for run in sessions])
                 runnable = [turn for turn in turns if turn[1].task_id not in shared.missing]
                 shared.executor.prefetch(sessions[0].tasks[trial.task_id] for _, trial in runnable)
                 await _skip_missing(sessions, turns, shared)
@@ -259,7 +259,7 @@ async def _plan_new(
             problems.append(f"{label}: {error}")
         else:
             config = msgspec.structs.replace(config, objects=_objects(hooks))
-            runs[label] = PlannedRun(config, agent, model, backend, RunState({}, list_trials(config)))
+            runs[label] = PlannedRun(config, agent, model, backend, list_trials(config))
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
@@ -308,26 +308,30 @@ async def _plan_stored(
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
                 hooks.log(f"{change}: trials of both will be in this run")
         backend = None if model is None else make_backend(model, access, asked_dialects(model, agent))
-        state = await asyncio.to_thread(_read_state, store, config)
+        planned = PlannedRun(config, agent, model, backend)
+        runs.append(await asyncio.to_thread(_with_state, planned, store))
         if store.unreadable:
             hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
             store.unreadable.clear()
-        runs.append(PlannedRun(config, agent, model, backend, state))
     session = _open_session(benchmark, provider, access, first, hooks)
-    pending = {trial: run.state.trials.get(trial, TrialState()) for run in runs for trial in run.state.pending}
+    pending = {trial: run.trial_states.get(trial, TrialState()) for run in runs for trial in run.pending}
     left, never_skipped = (
         {trial.task_id for trial in pending},
         {trial.task_id for trial, state in pending.items() if not state.skipped},
     )
     await _find_missing(session, first, [tasks[name] for name in first.tasks if name in left], never_skipped, hooks)
-    for run in runs:
-        # What is still missing here stays skipped.
-        run.state.pending[:] = [
-            trial
-            for trial in run.state.pending
-            if trial.task_id not in session.missing or not run.state.trials.get(trial, TrialState()).skipped
-        ]
-    return session, runs
+    # What is still missing here stays skipped.
+    return session, [
+        replace(
+            run,
+            pending=[
+                trial
+                for trial in run.pending
+                if trial.task_id not in session.missing or not run.trial_states.get(trial, TrialState()).skipped
+            ],
+        )
+        for run in runs
+    ]
 
 
 def _written_folders(results: Path | None) -> list[Path]:
@@ -474,10 +478,10 @@ async def _start(
     first = planned[0].config
     tasks = _checked_tasks(first, shared.benchmark)
     observers = [
-        hooks.make_observer(store, run.config, run.state.finished(), run.state.cost)
+        hooks.make_observer(store, run.config, run.finished(), run.cost)
         for store, run in zip(stores, planned, strict=True)
     ]
-    budget = RunBudget(first.max_cost, spent_usd=sum(run.state.cost.known_usd for run in planned))
+    budget = RunBudget(first.max_cost, spent_usd=sum(run.cost.known_usd for run in planned))
     # What killed runs have left goes first: local environments, and containers where there is an engine for them.
     await reap(docker=first.runner == "docker")
     machine = MachineResources(
@@ -492,12 +496,9 @@ async def _start(
         RunSession(
             shared=shared,
             plan=run,
-            config=run.config,
             store=store,
             journal=await stack.enter_async_context(Journal(store.journal)),
             tasks=tasks,
-            pending=run.state.pending,
-            trial_states=run.state.trials,
             observer=observer,
             prices=load_prices(run.config.prices),
             model=requested_model(run.model, run.agent) if run.model else None,
@@ -509,8 +510,8 @@ async def _start(
     return sessions
 
 
-def _read_state(store: RunStore, config: RunConfig) -> RunState:
-    """Where a stored run stands.
+def _with_state(run: PlannedRun, store: RunStore) -> PlannedRun:
+    """A stored run with where it stands.
 
     What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
     """
@@ -525,13 +526,13 @@ def _read_state(store: RunStore, config: RunConfig) -> RunState:
 
     def is_pending(trial: Trial) -> bool:
         state = states.get(trial)
-        return state is None or not state.recorded or state.skipped or (state.failed and config.retry_errors)
+        return state is None or not state.recorded or state.skipped or (state.failed and run.config.retry_errors)
 
-    cost = read_run_cost(store, entries, load_prices(config.prices))
-    pending = [trial for trial in list_trials(config) if is_pending(trial)]
+    cost = read_run_cost(store, entries, load_prices(run.config.prices))
+    pending = [trial for trial in list_trials(run.config) if is_pending(trial)]
     for trial in pending:
         readable.pop(trial, None)  # it will be written again
-    return RunState(states, pending, cost, dict(readable.values()))
+    return replace(run, pending=pending, trial_states=states, cost=cost, results=dict(readable.values()))
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
@@ -552,7 +553,7 @@ def _summarise(store: RunStore, run: PlannedRun) -> RunSummary:
     cost = read_run_cost(store, read_journal(store.journal), load_prices(run.config.prices))
     summary = summarise(
         run.config,
-        store.counted_results(run.state.results),
+        store.counted_results(run.results),
         unfinished_usd=cost.unfinished_usd,
         unfinished_estimated_usd=cost.unfinished_estimated_usd,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -10,13 +10,12 @@ from proctor.core.benchmark import Benchmark, GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import UsageError
-from proctor.core.run import RunConfig, Trial
+from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.gateway import Prices
 from proctor.results import Journal, RunStore
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import RunObserver
-from proctor.runner.resume import TrialState
 from proctor.runner.retry import DEFAULT_RETRY_SECONDS
 from proctor.runner.run_resources import PlannedRun
 
@@ -79,9 +78,7 @@ class RunSession:
     """One run in a session.
 
     Attributes:
-        plan: what it is made with.
-        pending: the trials that are to be worked on.
-        trial_states: where each trial stands that an earlier session has started.
+        plan: what it is made with, and where it stands.
         prices: what tokens cost.
         model: the model's id, as the agent requests it; None when there is no model.
         secrets: what must never be written down.
@@ -90,17 +87,19 @@ class RunSession:
 
     shared: Session
     plan: PlannedRun
-    config: RunConfig
     store: RunStore
     journal: Journal
     tasks: dict[str, Task]
-    pending: Sequence[Trial]
-    trial_states: dict[Trial, TrialState]
     observer: RunObserver
     prices: Prices
     model: str | None = None
     secrets: tuple[str, ...] = ()
     trials_left: int = field(default=0, init=False)
+
+    @property
+    def config(self) -> RunConfig:
+        """What the run does."""
+        return self.plan.config
 
     def stop(self, cause: Cause, detail: str) -> None:
         """Let no further trial be started, of any run of the session; what is running is finished."""

@@ -26,7 +26,7 @@ from proctor.results import usage_cost
 from proctor.results.attempt_record import GRADING_FILE, RECORDING_FILE, AttemptRecord, GradingRecord, attempt_file
 from proctor.results.store import attempt_dir_name
 from proctor.runner import task_result
-from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
+from proctor.runner.attempt import AttemptOutput, AttemptSpec
 from proctor.runner.errors import (
     CRASH_LOG,
     cause_of,
@@ -38,7 +38,7 @@ from proctor.runner.errors import (
 )
 from proctor.runner.executors.base import GradingSpec
 from proctor.runner.resume import TrialState
-from proctor.runner.retry import FailureCount, is_retried, retry_delay, stops_run
+from proctor.runner.retry import another_attempt, counted_failures, is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
 
 # What the system says of a file that is gone for good.
@@ -71,37 +71,35 @@ class TrialRunner:
         self._run = run
         self._shared = run.shared
         self._trial = trial
-        self._state = run.trial_states.get(trial, TrialState())
+        self._state = run.plan.trial_states.get(trial, TrialState())
         self._task = run.tasks[trial.task_id]
         self._folder = run.store.logs(trial.task_id, trial.number)
         self._attempts: list[Attempt] = []
         self._submission: bytes | None = None
-        self._callbacks = AttemptCallbacks(
-            progress=partial(run.observer.progress, trial),
-            model_responded=partial(run.observer.model_responded, trial),
-            stop_run=run.stop,
-        )
 
     async def run(self) -> None:
         """Make attempts until one counts; grade and record it. What cannot be finished is left for another session."""
         run, shared, result = self._run, self._shared, None
         try:
             record, number = await self._stored_attempt(), self._state.attempts
-            count = FailureCount(run.config.retries)
+            causes: list[Cause | None] = []
             while record is None and not shared.stopped.is_set():
                 number += 1
                 async with shared.executor.assign(run, self._task, self._spent_usd()) as assignment:
                     if shared.stopped.is_set():
                         break
                     spec = await self._start_attempt(number)
-                    output = await assignment.attempt(spec, self._callbacks)
+                    output = await assignment.attempt(spec)
                     made = output.record
-                    repeated = count.is_retried(made.cause)
+                    causes.append(made.cause)
+                    repeated = another_attempt(causes, run.config.retries)
                     await self._store_attempt(spec, output, counts=not repeated and not stops_run(made.cause))
                 if stops_run(made.cause):
                     run.stop(made.cause or Cause.INTERRUPTED, made.detail)
                 elif repeated:
-                    await self._wait_before_retry(count.failures, made.cause or Cause.PROVIDER_ERROR, made.detail)
+                    await self._wait_before_retry(
+                        counted_failures(causes), made.cause or Cause.PROVIDER_ERROR, made.detail
+                    )
                 else:
                     record = made
             if record is not None:
@@ -179,6 +177,9 @@ class TrialRunner:
             logs,
             earlier_recordings=tuple(self._logs_dir(before) / RECORDING_FILE for before in range(1, number)),
             spent_usd=self._spent_usd(),
+            progress=partial(run.observer.progress, self._trial),
+            model_responded=partial(run.observer.model_responded, self._trial),
+            stop_run=run.stop,
         )
 
     def _spent_usd(self) -> float:
@@ -232,7 +233,7 @@ class TrialRunner:
                 prediction,
                 folder=_unused_path(logs, "grading"),
                 node=record.node,
-                on_started=partial(self._callbacks.progress, "grading"),
+                on_started=partial(run.observer.progress, self._trial, "grading"),
             )
             try:
                 evaluation = await shared.executor.grade(run, spec)

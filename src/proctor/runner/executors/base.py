@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
-from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
+from proctor.runner.attempt import AttemptOutput, AttemptSpec
 from proctor.runner.run_resources import MachineResources
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Assignment(ABC):
     node: str = ""
 
     @abstractmethod
-    def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> Coroutine[Any, Any, AttemptOutput]:
+    def attempt(self, spec: AttemptSpec) -> Coroutine[Any, Any, AttemptOutput]:
         """Make the attempt. Nothing that the agent does, and no mistake of a plugin, raises out of here.
 
         Raises:

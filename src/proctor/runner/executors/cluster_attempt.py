@@ -18,7 +18,7 @@ from proctor.gateway.budget import BudgetReservation
 from proctor.gateway.sync_queue import SyncQueue
 from proctor.results import usage_cost
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, AttemptRecord
-from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptSpec
+from proctor.runner.attempt import AttemptOutput, AttemptSpec
 from proctor.runner.executors.base import Assignment
 from proctor.runner.executors.messages import (
     AttemptEnded,
@@ -53,7 +53,7 @@ ImageCheck = Callable[[NodeClient, ImageUsed], bool]
 class StoppedAssignment(Assignment):
     """The session stops: no attempt is made."""
 
-    async def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> AttemptOutput:
+    async def attempt(self, spec: AttemptSpec) -> AttemptOutput:
         """Refuse."""
         raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
 
@@ -79,15 +79,15 @@ class ClusterAttempt(Assignment):
         self._charged_usd = 0.0
         self._key = ""
 
-    async def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> AttemptOutput:
+    async def attempt(self, spec: AttemptSpec) -> AttemptOutput:
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
         client, started_at, clock = self._client, _now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
         job = await asyncio.to_thread(self._job, spec)
         self._key = job.key
-        callbacks.progress(f"on {client.name}")
+        spec.progress(f"on {client.name}")
         copy = RecordingCopy(recording)
-        receiving = asyncio.create_task(self._receive(job, spec, copy, callbacks))
+        receiving = asyncio.create_task(self._receive(job, spec, copy))
         lost = asyncio.create_task(client.lost.wait())
         try:
             await asyncio.wait({receiving, lost}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,7 +98,7 @@ class ClusterAttempt(Assignment):
                     client.lose(str(gone))
             receiving.cancel()
             self._key = ""  # its spool is kept, for when the node comes back
-            callbacks.progress(f"{client.name} is lost: waiting for the end of its lease")
+            spec.progress(f"{client.name} is lost: waiting for the end of its lease")
             await client.wait_for_lease_end()
             await asyncio.wait({receiving})
             copy.end_line()
@@ -133,14 +133,12 @@ class ClusterAttempt(Assignment):
             replayed=replayed,
         )
 
-    async def _receive(
-        self, job: NodeAttemptJob, spec: AttemptSpec, copy: RecordingCopy, callbacks: AttemptCallbacks
-    ) -> AttemptOutput:
+    async def _receive(self, job: NodeAttemptJob, spec: AttemptSpec, copy: RecordingCopy) -> AttemptOutput:
         started_at, clock = _now(), time.monotonic()
         async for messages in self._client.stream("attempt", job):
             await self._store_recording(job, copy, messages)
             for message in messages:
-                self._report(message, callbacks)
+                self._report(message, spec)
                 match message:
                     case ImageUsed():
                         if not self._check_image(self._client, message):
@@ -159,14 +157,14 @@ class ClusterAttempt(Assignment):
                         return self._output(message)
         raise NodeGone("the node disconnected without a result")
 
-    def _report(self, message: NodeMessage, callbacks: AttemptCallbacks) -> None:
+    def _report(self, message: NodeMessage, spec: AttemptSpec) -> None:
         match message:
             case Progress():
-                callbacks.progress(f"{self.node}: {message.message}")
+                spec.progress(f"{self.node}: {message.message}")
             case ModelResponded():
-                callbacks.model_responded(message.event)
+                spec.model_responded(message.event)
             case StopRun() if message.cause is not Cause.DISK_FULL:
-                callbacks.stop_run(message.cause, message.detail)
+                spec.stop_run(message.cause, message.detail)
             case _:
                 pass
 

@@ -9,7 +9,7 @@ from proctor.core.benchmark import GradingContext
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
-from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptRunner, AttemptSpec
+from proctor.runner.attempt import AttemptOutput, AttemptRunner, AttemptSpec
 from proctor.runner.executors.base import Assignment, Executor, GradingSpec
 from proctor.runner.prefetch import EnvironmentPrefetcher
 from proctor.runner.run_resources import MachineResources, RunResources, open_resources
@@ -62,6 +62,6 @@ class LocalAssignment(Assignment):
     def __init__(self, resources: RunResources) -> None:
         self._resources = resources
 
-    def attempt(self, spec: AttemptSpec, callbacks: AttemptCallbacks) -> Coroutine[Any, Any, AttemptOutput]:
+    def attempt(self, spec: AttemptSpec) -> Coroutine[Any, Any, AttemptOutput]:
         """Make the attempt in this process."""
-        return AttemptRunner(self._resources, spec, callbacks).run()
+        return AttemptRunner(self._resources, spec).run()

@@ -24,7 +24,7 @@ from proctor.core.files import write_atomic
 from proctor.gateway import BudgetCopy, Redactor, ReplayBackend
 from proctor.gateway.backend import Backend, GatewaySessionSpec
 from proctor.results.attempt_record import RECORDING_FILE
-from proctor.runner.attempt import AttemptCallbacks, AttemptOutput, AttemptRunner, AttemptSpec
+from proctor.runner.attempt import AttemptOutput, AttemptRunner, AttemptSpec
 from proctor.runner.errors import CRASH_LOG, crash_log, failure_of, grading_cause
 from proctor.runner.evaluation import Evaluation
 from proctor.runner.executors.lease import NodeLease, boot_seconds
@@ -55,7 +55,6 @@ from proctor.runner.executors.node_gate import NodeGate, Outbox
 from proctor.runner.executors.spool import Spool, file_digest
 from proctor.runner.models import ModelAccess, asked_dialects, make_backend
 from proctor.runner.prefetch import EnvironmentPrefetcher
-from proctor.runner.resume import RunState
 from proctor.runner.run_resources import MachineResources, PlannedRun, RunResources, open_resources
 from proctor.runner.scratch import scratch_folder
 
@@ -119,7 +118,7 @@ class NodeWorker:
             backend = ReplayBackend(self._replayed_recording, name=f"replay of {Path(model.source or '').name}")
         elif model is not None:
             backend = make_backend(model, self._access or ModelAccess(), asked_dialects(model, agent))
-        planned = PlannedRun(config, agent, model, backend, RunState({}, []))
+        planned = PlannedRun(config, agent, model, backend)
         self._runs[run_key(config)] = await open_resources(self._stack, machine, planned, self._budget)
 
     async def prefetch(self, task_ids: Sequence[str]) -> None:
@@ -134,17 +133,12 @@ class NodeWorker:
         resources, outbox = self._runs[job.run], Outbox()
         try:
             logs = await asyncio.to_thread(self._spool.create, job.run, job.trial, job.number)
-            spec = await asyncio.to_thread(self._attempt_spec, job, logs)
+            spec = await asyncio.to_thread(self._attempt_spec, job, logs, outbox)
         except OSError as error:
             yield [_failure(error)]
             return
         gate = self._gates[job.key] = NodeGate(logs / RECORDING_FILE, outbox, self._lease)
-        callbacks = AttemptCallbacks(
-            progress=lambda message: outbox.put(Progress(message)),
-            model_responded=lambda event: outbox.put(ModelResponded(event)),
-            stop_run=lambda cause, detail: outbox.put(StopRun(cause, detail)),
-        )
-        runner = AttemptRunner(resources, spec, callbacks, gate)
+        runner = AttemptRunner(resources, spec, gate)
         task = asyncio.create_task(runner.run())
         self._tasks[job.key] = task
         task.add_done_callback(lambda _: outbox.notify(urgent=True))
@@ -294,7 +288,7 @@ class NodeWorker:
             task.cancel()
             await asyncio.wait({task})
 
-    def _attempt_spec(self, job: NodeAttemptJob, logs: Path) -> AttemptSpec:
+    def _attempt_spec(self, job: NodeAttemptJob, logs: Path, outbox: Outbox) -> AttemptSpec:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         earlier = []
         for number, content in enumerate(job.earlier_recordings, start=1):
@@ -302,7 +296,16 @@ class NodeWorker:
             earlier[-1].write_bytes(content)
         if job.replayed is not None:
             _replay_file(self._folder, job.trial.task_id, job.trial.number).write_bytes(job.replayed)
-        return AttemptSpec(job.trial, job.number, logs, tuple(earlier), job.spent_usd)
+        return AttemptSpec(
+            job.trial,
+            job.number,
+            logs,
+            tuple(earlier),
+            job.spent_usd,
+            progress=lambda message: outbox.put(Progress(message)),
+            model_responded=lambda event: outbox.put(ModelResponded(event)),
+            stop_run=lambda cause, detail: outbox.put(StopRun(cause, detail)),
+        )
 
     def _replayed_recording(self, spec: GatewaySessionSpec) -> Path:
         return _replay_file(self._folder, spec.task_id, int(spec.values.get("trial", "1")))
