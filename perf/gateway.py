@@ -44,6 +44,8 @@ STAMP = re.compile(rb'"(?:text|content|delta)":"(\d+) ')
 FILLER = "of the quick brown fox and of the lazy dog over which it jumps"
 MODEL = "claude-sonnet-4-5"
 MARK = b"@TEXT@"
+# As long as a real one, and beginning as one: where an event ends as a key begins, the gateway looks closer.
+KEY = "sk-ant-dummy-" + "0123456789" * 9
 
 
 class Level(NamedTuple):
@@ -241,7 +243,7 @@ def relay(pipe: multiprocessing.connection.Connection, port: int) -> None:
 
 def gateway(pipe: multiprocessing.connection.Connection, port: int, recordings: str | None) -> None:
     async def serve() -> None:
-        upstream = Upstream(f"http://127.0.0.1:{port}", key=Secret("dummy-key"), retry=RetryPolicy(tries=1))
+        upstream = Upstream(f"http://127.0.0.1:{port}", key=Secret(KEY), retry=RetryPolicy(tries=1))
         path = Path(recordings) / "session.jsonl" if recordings else None
         async with Gateway(upstream) as front:
             url = await front.listen()

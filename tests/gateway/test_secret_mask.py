@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,28 @@ def test_a_stream_that_ends_within_a_key_does_not_give_its_beginning_away() -> N
     assert b'"it is ' in got
     assert b"nt-dummy-r" not in got
     assert b"ecognisabl" not in got
+
+
+@pytest.mark.parametrize(("secret", "most"), [(KEY, 7), ("local-key-1", 1), ("four", 0)])
+@pytest.mark.parametrize("split", ["chunks", "events"])
+def test_only_where_a_key_is_split_in_its_first_characters_have_these_passed(
+    secret: str, most: int, split: str
+) -> None:
+    """Wherever a chunk or an event ends: the network decides, and a busy machine decides otherwise."""
+    spellings = secret_spellings([secret])
+    masked = mask_text(secret, spellings)
+    for end in range(len(secret) + 1):
+        first, second = f"it is {secret[:end]}", f"{secret[end:]}."
+        if split == "chunks":
+            mask, chunks = SecretMask(spellings, None), [f'{{"text": "{first}', f'{second}"}}']
+        else:
+            mask = SecretMask(spellings, MESSAGES.text_members)
+            chunks = [f'data: {{"delta":{{"type":"text_delta","text":"{text}"}}}}\n\n' for text in (first, second)]
+        got = b"".join([*(mask.feed(chunk.encode()) for chunk in chunks), mask.finish()]).decode()
+        assert len(got) == len("".join(chunks))
+        text = re.sub(r'"\}\}\n\ndata: [^:]*:[^:]*:[^:]*:"', "", got)
+        passed = end if end <= most else 0
+        assert f'it is {secret[:passed]}{masked[passed:]}."' in text
 
 
 @pytest.mark.parametrize("secret", ["a/b+c=d&e-f_g.h", 'we"ird\\key', "plain-key"])

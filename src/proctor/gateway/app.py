@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -94,7 +93,7 @@ class GatewayApp:
                 )
                 _send_error(response, MESSAGES if found is None else found.dialect, 400, message)
                 return
-            incoming = replace(incoming, body=body)
+            incoming = msgspec.structs.replace(incoming, body=body)
             del body
         if found is not None:
             call = found.dialect.parse_call(found, incoming.body, incoming.headers, agent=agent)
@@ -103,7 +102,7 @@ class GatewayApp:
                 _send_error(response, found.dialect, 400, message)
                 return
             call = session.pin_model(call)
-            sent = replace(incoming, path=call.path, body=call.body if call.altered else incoming.body)
+            sent = msgspec.structs.replace(incoming, path=call.path, body=call.body if call.altered else incoming.body)
             serving = self._serve_model_call(response, session, call, sent)
             del sent
             del call, incoming
@@ -130,11 +129,12 @@ class GatewayApp:
             session.record_refusal(refusal, conversation, dialect)
             _send_refusal(response, refusal, dialect, session)
             return
-        session.meter.add_dropped(call.dropped)
+        if call.dropped:
+            session.meter.add_dropped(call.dropped)
         exchange, client_filter = ExchangeTracker(session, call, conversation), dialect.client_filter(call)
         cut: str | None = "the client left"
         try:
-            incoming = replace(incoming, sends=exchange)
+            incoming = msgspec.structs.replace(incoming, sends=exchange)
             reply = paid or await session.responder.respond(call, conversation, incoming)
             del call, incoming, paid
             if reply.failure is not None:

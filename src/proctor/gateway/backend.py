@@ -100,8 +100,7 @@ class RecordingGate(ABC):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class IncomingRequest:
+class IncomingRequest(msgspec.Struct, frozen=True):
     """A request as the client sent it; `path` begins after the session's own part and includes the query.
 
     Header names are in lower case.
@@ -111,7 +110,7 @@ class IncomingRequest:
     path: str
     headers: Mapping[str, str]
     body: bytes
-    sends: SendObserver = field(default_factory=SendObserver)
+    sends: SendObserver = msgspec.field(default_factory=SendObserver)
 
 
 class StreamBroken(Exception):

@@ -45,6 +45,7 @@ class ExchangeTracker(SendObserver):
         self._event_buffer: EventBuffer | None = None
         self._stream: EventStreamReader | None = None
         self._body: BodyReader | None = None
+        self._is_unread = False
         self._status: int | None = None
         self._provider_status: int | None = None
         self._headers: dict[str, str] = {}
@@ -97,7 +98,12 @@ class ExchangeTracker(SendObserver):
         self._provider_status = reply.provider_status
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
         self._errors = reply.errors
-        if headers.get("content-type", "").lower().startswith("text/event-stream"):
+        self._is_unread = True
+
+    def _open_reader(self) -> None:
+        """Read what will be relayed; not before the first of it has been."""
+        self._is_unread = False
+        if self._headers.get("content-type", "").lower().startswith("text/event-stream"):
             recorder = self._session.recorder
             self._event_buffer = recorder.new_event_buffer(self._dialect) if recorder is not None else None
             self._stream = EventStreamReader(
@@ -108,8 +114,10 @@ class ExchangeTracker(SendObserver):
 
     def feed_chunk(self, chunk: bytes) -> None:
         """Some of the response has been relayed."""
-        self._prepare_request()
-        _ = self._unanswered  # now that the client has its first bytes
+        if self._is_unread:
+            self._open_reader()
+            self._prepare_request()
+            _ = self._unanswered  # now that the client has its first bytes
         if self._stream is not None:
             self._stream.feed(chunk, self._elapsed_ms())
         elif self._body is not None:
@@ -127,6 +135,8 @@ class ExchangeTracker(SendObserver):
 
     def finish(self, cut: str | None) -> None:
         """The response has ended, or broken off for the given reason. Synchronous, so that nothing comes in between."""
+        if self._is_unread:
+            self._open_reader()
         if self._stream is not None:
             self._stream.finish(self._elapsed_ms())
             events = self._stream.events

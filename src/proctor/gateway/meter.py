@@ -1,6 +1,6 @@
 """Counts what a session used: tokens by class, per model and per conversation, and its errors. It does no I/O."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Final
@@ -172,9 +172,11 @@ class Meter:
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._models: dict[str, _RunningTotal] = {}
-        self._conversations: dict[tuple[str, Role, str], _RunningTotal] = {}
-        self._agents: dict[str, dict[str, _RunningTotal]] = {}
+        self._models: defaultdict[str, _RunningTotal] = defaultdict(_RunningTotal)
+        self._conversations: defaultdict[tuple[str, Role, str], _RunningTotal] = defaultdict(_RunningTotal)
+        self._agents: defaultdict[str, defaultdict[str, _RunningTotal]] = defaultdict(
+            lambda: defaultdict(_RunningTotal)
+        )
         self._roles: Counter[tuple[str, Role]] = Counter()
         self._errors: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
@@ -211,9 +213,10 @@ class Meter:
     def add(self, outcome: ExchangeOutcome) -> None:
         """Count one finished exchange."""
         self._counts["requests"] += 1
-        self._counts["retries"] += len(outcome.errors)
         self._counts["cut"] += outcome.cut
-        self._errors.update(map(str, outcome.errors))
+        for status in outcome.errors:
+            self._counts["retries"] += 1
+            self._errors[str(status)] += 1
         succeeded = outcome.status == HTTPStatus.OK
         if outcome.status is not None and not succeeded:
             self._errors[str(outcome.status)] += 1
@@ -222,15 +225,15 @@ class Meter:
             self._counts["turns"] += outcome.role is Role.MAIN
             self._counts["whole_turns"] += outcome.role is Role.MAIN and not outcome.cut
             self._counts["compactions"] += outcome.role is Role.COMPACTION
-        models = self._agents.setdefault(outcome.agent, {})
+        models = self._agents[outcome.agent]
         for usage in outcome.usages:
             self._counts["web_searches"] += usage.web_searches
+            cost = self._prices.cost(usage)
             for sums in (self._models, models):
-                total = sums.setdefault(usage.model, _RunningTotal())
-                total.add(usage.tokens, self._prices.cost(usage), estimated=usage.estimated)
+                sums[usage.model].add(usage.tokens, cost, estimated=usage.estimated)
         key = (outcome.conversation, outcome.role, outcome.agent)
         tokens = sum((usage.tokens for usage in outcome.usages), Tokens())
-        self._conversations.setdefault(key, _RunningTotal()).add(tokens, outcome.cost_usd)
+        self._conversations[key].add(tokens, outcome.cost_usd)
 
     def snapshot(self) -> GatewayUsage:
         """The totals so far."""

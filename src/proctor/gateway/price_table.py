@@ -55,8 +55,10 @@ class TierRates(Rates):
 
     def for_prompt(self, tokens: int) -> Rates:
         """The rates of a prompt of so many tokens."""
+        if self.long_prompt is None:
+            return self
         steps = self.long_prompt if isinstance(self.long_prompt, tuple) else (self.long_prompt,)
-        reached = [step for step in steps if step is not None and tokens > step.above_tokens]
+        reached = [step for step in steps if tokens > step.above_tokens]
         return max(reached, key=lambda step: step.above_tokens, default=self)
 
 

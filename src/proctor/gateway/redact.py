@@ -9,9 +9,6 @@ CREDENTIAL_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api
 KEY_PATTERN: Final = re.compile(
     rb"sk-ant-[A-Za-z0-9_-]{6,}|\bsk-(?:proj-|or-)?[A-Za-z0-9_-]{32,}|\bAIza[A-Za-z0-9_-]{35}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{12,}"
 )
-# What all of these have in them: looking for it takes a hundredth of the time.
-_KEY_SIGNS: Final = (b"sk-", b"AIza")
-_BEARER: Final = b"bearer"
 MIN_SECRET_LENGTH: Final = 4
 
 
@@ -65,4 +62,5 @@ class Redactor:
 
 
 def _may_have_key(data: bytes) -> bool:
-    return any(sign in data for sign in _KEY_SIGNS) or _BEARER in data.lower()
+    """Whether it has what all such keys have in them: looking for that takes a hundredth of the time."""
+    return b"sk-" in data or b"AIza" in data or b"bearer" in data.lower()

@@ -2,7 +2,8 @@
 
 A mask is as long as the key, so lengths, framing and JSON stay as they are. In a stream of events the key may be split:
 over chunks, and over the texts of consecutive events. Only what may be the beginning of a key is held back, from its
-eighth character on, so that other text is not delayed; an event is relayed when it is whole.
+eighth character on, so that other text is not delayed; an event is relayed when it is whole. So where a chunk or an
+event ends within the first seven characters of a key, or within the first quarter of a short one, these have passed.
 """
 
 import functools
@@ -13,8 +14,10 @@ from typing import Final
 from proctor.gateway.redact import MIN_SECRET_LENGTH, REDACTED
 from proctor.gateway.sse import MAX_EVENT_BYTES
 
-# So many characters of a key may pass: the beginning of a key is the provider's name more than a secret.
+# Fewer characters of a key than these may pass: the beginning of a key is the provider's name more than a secret.
 _PROBE_LENGTH: Final = 8
+# Of a short key, which names nobody, this part at most.
+_PROBE_SHARE: Final = 4
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
@@ -60,6 +63,7 @@ class SecretMask:
         self._text_piece = _text_piece(text_members or ())
         self._held = b""
         self._context = b""  # what was relayed and may be the beginning of a secret
+        self._begun = _beginnings(spellings)
         self._sign = _sign_of_secret(spellings)
 
     def feed(self, chunk: bytes) -> bytes:
@@ -91,7 +95,7 @@ class SecretMask:
         """Mask what is whole, and hold back what may be the beginning of a secret."""
         spans = self._spans(ready)
         text = self._context + b"".join(ready[start:end] for start, end in spans)
-        suspicious = any(one[:_PROBE_LENGTH] in text or one in ready for one in self._spellings)
+        suspicious = any(_probe(one) in text or one in ready for one in self._spellings)
         if not suspicious:
             self._held = partial
             self._context = self._beginning(text)
@@ -111,7 +115,7 @@ class SecretMask:
     def _beginning(self, text: bytes) -> bytes:
         """The end of a text, as far as it is the beginning of a secret, and short enough to pass."""
         for length in range(min(_PROBE_LENGTH - 1, len(text)), 0, -1):
-            if any(one.startswith(text[-length:]) for one in self._spellings):
+            if text[-length:] in self._begun:
                 return text[-length:]
         return b""
 
@@ -132,7 +136,7 @@ class SecretMask:
         """Where a secret begins that the text ends in the middle of, if it does."""
         found = []
         for spelling in self._spellings:
-            probe = spelling[:_PROBE_LENGTH]
+            probe = _probe(spelling)
             at = text.find(probe, max(0, len(text) - len(spelling) + 1))
             while at >= 0:
                 if spelling.startswith(text[at:]):
@@ -140,6 +144,17 @@ class SecretMask:
                     break
                 at = text.find(probe, at + 1)
         return min(found, default=None)
+
+
+def _probe(spelling: bytes) -> bytes:
+    """The beginning of a secret; where a text ends with it, the text is held back."""
+    return spelling[: max(1, min(_PROBE_LENGTH, len(spelling) // _PROBE_SHARE))]
+
+
+@functools.lru_cache(maxsize=16)
+def _beginnings(spellings: tuple[bytes, ...]) -> frozenset[bytes]:
+    """The beginnings of secrets that are short enough to pass."""
+    return frozenset(_probe(one)[:length] for one in spellings for length in range(1, len(_probe(one))))
 
 
 @functools.lru_cache(maxsize=16)
@@ -151,11 +166,10 @@ def _text_piece(members: tuple[str, ...]) -> re.Pattern[bytes]:
 @functools.lru_cache(maxsize=16)
 def _sign_of_secret(spellings: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Matches what a chunk of whole events has if a secret is in it, or begins in it: most chunks have neither."""
-    probes = {one[:_PROBE_LENGTH] for one in spellings}
-    begun = {probe[:length] for probe in probes for length in range(1, _PROBE_LENGTH)}
+    probes, begun = {_probe(one) for one in spellings}, _beginnings(spellings)
     # At the end of a text; a quote before a colon is the end of a name.
     ending = b'(?:%b)"(?!\\s*:)' % b"|".join(map(re.escape, sorted(begun)))
-    return re.compile(b"|".join([*map(re.escape, sorted(probes)), ending]))
+    return re.compile(b"|".join([*map(re.escape, sorted(probes)), *([ending] if begun else [])]))
 
 
 def _mask_contiguous(data: bytearray, spellings: tuple[bytes, ...]) -> None:

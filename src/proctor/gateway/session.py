@@ -321,9 +321,11 @@ class GatewaySession:
     def finish_exchange(self, outcome: ExchangeOutcome, seconds: float, cut: str | None) -> None:
         """Count an exchange that has ended, and charge it."""
         self.meter.add(outcome)
-        # What a response used that does not say it is unknown; a budget is charged the upper estimate.
-        known = tuple(msgspec.structs.replace(usage, unknown=False) for usage in outcome.usages)
-        cost = self.meter.cost(known) if outcome.cost_usd is None else outcome.cost_usd
+        cost, known = outcome.cost_usd, outcome.usages
+        if cost is None:
+            # What a response used that does not say it is unknown; a budget is charged the upper estimate.
+            known = tuple(msgspec.structs.replace(usage, unknown=False) for usage in outcome.usages)
+            cost = self.meter.cost(known)
         if cost is None:
             unpriced = next(usage for usage in known if self.meter.cost((usage,)) is None)
             self._check_unpriced(unpriced.model, unpriced.speed)

@@ -1,8 +1,11 @@
-"""Syncs the recordings of all sessions to the disk, in a thread of its own.
+"""Syncs the recordings of all sessions to the disk.
 
 What is written survives a kill of this process at once, and a power cut when it is synced. A request waits for its mark
 to be synced where the disk takes a fraction of a millisecond for that. On a slower disk it does not: a power cut may
 then lose the marks of the last moments, a kill none.
+
+A disk that takes so little is synced at once, by whoever asks: to give the work to a thread, and to get it back, takes
+as long, and more of the processor. Any other is synced in a thread.
 """
 
 import asyncio
@@ -13,13 +16,15 @@ from typing import Final, Protocol
 
 # What a request may wait for on average; all that the gateway does takes less than a millisecond.
 MAX_WAIT_SECONDS: Final = 0.0005
+# For how long all other requests may wait, too.
+MAX_BLOCK_SECONDS: Final = 0.0005
 _WEIGHT_OF_LAST: Final = 0.2
 # A slow disk that nobody waits for is asked this much later: meanwhile the thread would take time from the response.
 _DELAY_SECONDS: Final = 0.003
 
 
 class Syncable(Protocol):
-    """A file that can be synced, in another thread."""
+    """A file that can be synced, in any thread."""
 
     def sync(self) -> None:
         """Sync what was written; raises `OSError` where that fails."""
@@ -48,15 +53,18 @@ class SyncQueue:
         Raises:
             OSError: it, or what was written before, cannot be synced.
         """
-        waiting = self._pending.setdefault(recording, [])
         loop = asyncio.get_running_loop()
-        if self._average_seconds > self._max_wait_seconds:
+        limit = min(self._max_wait_seconds, MAX_BLOCK_SECONDS)
+        if self._average_seconds <= limit and self._syncing is None:
+            self._add_result(*_sync([recording]))
+        elif self._average_seconds > self._max_wait_seconds:
+            self._pending.setdefault(recording, [])
             if self._syncing is None and self._timer is None:
                 self._timer = loop.call_later(_DELAY_SECONDS, self._start)
         else:
-            self._start()
             done = loop.create_future()
-            waiting.append(done)
+            self._pending.setdefault(recording, []).append(done)
+            self._start()
             await done
         if (error := self._errors.get(recording)) is not None:
             raise error
@@ -86,13 +94,15 @@ class SyncQueue:
         try:
             while self._pending:
                 batch, self._pending = self._pending, {}
-                errors, seconds = await loop.run_in_executor(self._thread, _sync, list(batch))
-                self._errors |= errors
-                self._average_seconds += _WEIGHT_OF_LAST * (seconds - self._average_seconds)
+                self._add_result(*await loop.run_in_executor(self._thread, _sync, list(batch)))
                 for done in (done for waiting in batch.values() for done in waiting if not done.done()):
                     done.set_result(None)
         finally:
             self._syncing = None
+
+    def _add_result(self, errors: dict[Syncable, OSError], seconds: float) -> None:
+        self._errors |= errors
+        self._average_seconds += _WEIGHT_OF_LAST * (seconds - self._average_seconds)
 
 
 def _sync(recorders: list[Syncable]) -> tuple[dict[Syncable, OSError], float]:

@@ -2,15 +2,17 @@
 
 import asyncio
 import email.utils
+import itertools
 import random
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote
+
+import msgspec
 
 from proctor.core.causes import Cause
 from proctor.core.errors import UsageError
@@ -169,10 +171,10 @@ class Upstream(Backend, Responder):
 
     async def respond(self, call: ModelCall, conversation: str, incoming: IncomingRequest) -> BackendReply:
         """Forward a model request."""
-        plain = call.dialect.without_usage_options(call.body) if call.hides_usage else None
-        if plain is not None and self._refuses_usage_options:
-            return await self._send(replace(incoming, body=plain), call.dialect, stream=call.stream)
-        return await self._send(incoming, call.dialect, plain, stream=call.stream)
+        asks_usage = call.hides_usage
+        if asks_usage and self._refuses_usage_options:
+            incoming, asks_usage = _without_usage_options(incoming, call.dialect), False
+        return await self._send(incoming, call.dialect, stream=call.stream, asks_usage=asks_usage)
 
     async def respond_other(self, incoming: IncomingRequest) -> BackendReply:
         """Forward any other request, unless it would spend on our key what cannot be metered, or read what is stored.
@@ -187,16 +189,16 @@ class Upstream(Backend, Responder):
         return await self._send(incoming, MESSAGES)
 
     async def _send(
-        self, incoming: IncomingRequest, dialect: Dialect, plain_body: bytes | None = None, *, stream: bool = False
+        self, incoming: IncomingRequest, dialect: Dialect, *, stream: bool = False, asks_usage: bool = False
     ) -> BackendReply:
-        """Send a request, and try again after errors; `plain_body` is without what the gateway has added to it."""
+        """Send a request, and try again after errors; `asks_usage`: for a usage that the client does not ask for."""
         errors: list[int] = []
         waited = 0.0
         path = _VERSION.sub("", incoming.path) if self._versioned else incoming.path
         if not self.passes_login and "?" in path:
             path = _without_credentials(path)
         if path != incoming.path:
-            incoming = replace(incoming, path=path)
+            incoming = msgspec.structs.replace(incoming, path=path)
         while True:
             started = time.monotonic()
             response, reason = await self._send_once(incoming)
@@ -206,10 +208,10 @@ class Upstream(Backend, Responder):
             status = NO_CONNECTION if response is None else response.status
             body = b"" if response is None else await _error_body(response)
             headers: Mapping[str, str] = {} if response is None else response.headers
-            if plain_body is not None and status in _INVALID and _USAGE_OPTIONS in body:
+            if asks_usage and status in _INVALID and _USAGE_OPTIONS in body:
                 # A server that does not know them: it reports the usage unasked, or nobody knows it.
                 self._refuses_usage_options = True
-                incoming, plain_body = replace(incoming, body=plain_body), None
+                incoming, asks_usage = _without_usage_options(incoming, dialect), False
                 continue
             wait = None
             if _is_retryable(status, headers) and not _NO_CREDIT.search(body):
@@ -265,11 +267,18 @@ class Upstream(Backend, Responder):
     def _returned_headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers that the client gets; those that have our key in their name are dropped."""
         returned = _filtered_headers(headers, _NOT_RETURNED)
+        if not self._may_have_key(returned):
+            return returned
         return {
             name: mask_text(value, self._spellings)
             for name, value in returned.items()
             if not any(spelling.lower() in name.encode() for spelling in self._spellings)
         }
+
+    def _may_have_key(self, headers: Mapping[str, str]) -> bool:
+        """Whether any header has our key: most responses have it in none, and are searched once."""
+        text = "\n".join(itertools.chain.from_iterable(headers.items())).encode("utf-8", "surrogateescape").lower()
+        return any(spelling.lower() in text for spelling in self._spellings)
 
     def _error_reply(
         self,
@@ -332,6 +341,10 @@ class Upstream(Backend, Responder):
             message = f"the provider {what} at {tries} tries in a row: {excerpt}"
             return GatewayFailure(cause=Cause.PROVIDER_ERROR, status=status or None, message=message)
         return None
+
+
+def _without_usage_options(incoming: IncomingRequest, dialect: Dialect) -> IncomingRequest:
+    return msgspec.structs.replace(incoming, body=dialect.without_usage_options(incoming.body))
 
 
 def _auth_headers(key: str, auth: ProviderAuth) -> dict[str, str]:

@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 
 from dialect_lab import parsed, send
-from gateway_lab import provider, provider_body, upstream, world
+from gateway_lab import parse_call, provider, provider_body, upstream, world
 from proctor.core.result import Tokens
 from proctor.gateway import ScriptBackend, parse_script
 from proctor.gateway.dialects import CHAT
@@ -169,6 +169,26 @@ async def test_other_stream_options_are_kept() -> None:
     sent = msgspec.json.decode(call.body)
     assert sent["stream_options"] == {"include_usage": True, "include_obfuscation": False}
     assert call.hides_usage
+
+
+@pytest.mark.parametrize("end", ["}", " } \r\n"])
+def test_a_request_that_does_not_ask_for_usage_is_sent_as_it_is_and_asks_for_it(end: str) -> None:
+    body = '{ "stream": true, "model":"m",\n"messages" : [{"role":"user","content":"a } \\u00fc"}]' + end
+    call = parse_call(body.encode(), path="/v1/chat/completions")
+    assert call is not None
+    assert (
+        call.body.decode() == f'{body[: -len(end)]}{end[: end.index("}")]},"stream_options":{{"include_usage":true}}}}'
+    )
+    assert call.hides_usage
+
+
+def test_no_member_of_a_request_is_sent_twice() -> None:
+    for given in (b"null", b"{}"):
+        body = b'{"model":"m","stream":true,"messages":[],"stream_options":' + given + b"}"
+        call = parse_call(body, path="/v1/chat/completions")
+        assert call is not None
+        assert call.body.count(b'"stream_options"') == 1
+        assert msgspec.json.decode(call.body)["stream_options"] == {"include_usage": True}
 
 
 def test_a_request_that_is_not_streamed_is_sent_as_it_is() -> None:

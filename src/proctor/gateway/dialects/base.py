@@ -231,9 +231,9 @@ class Dialect(ABC):
         """What must be taken out of the response for this client; None where nothing is."""
         return None
 
-    def without_usage_options(self, body: bytes) -> bytes | None:
+    def without_usage_options(self, body: bytes) -> bytes:
         """The body of a request without what asks for the usage of its stream, for a server that refuses it."""
-        return None
+        return body
 
     def with_model(self, call: ModelCall, model: str) -> ModelCall:
         """The same request to another model."""

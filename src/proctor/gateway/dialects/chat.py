@@ -40,6 +40,8 @@ from proctor.gateway.server_tools import chat_server_tools
 from proctor.gateway.sse import SseEvent, encode_data
 
 _PATH: Final = "/chat/completions"
+# The end of a request that has another member before it, and no such one.
+_ASKS_USAGE: Final = b',"stream_options":{"include_usage":true}}'
 # Members of a message that are made up anew each time.
 _VOLATILE: Final = frozenset(
     {"id", "tool_call_id", "cache_control", "reasoning", "reasoning_content", "reasoning_details"}
@@ -68,7 +70,7 @@ class _ChatRequest(msgspec.Struct, Generic[Message]):
     model: str
     messages: list[Message]
     stream: bool | None = None
-    stream_options: _ChatStreamOptions | None = None
+    stream_options: _ChatStreamOptions | msgspec.UnsetType | None = msgspec.UNSET
     tools: list[_ChatTool] | None = None
     functions: list[_ChatNamed] | None = None
     n: int | None = None
@@ -126,7 +128,7 @@ class ChatDialect(Dialect):
             role=client.role,
             model=read.model,
             stream=bool(read.stream),
-            body=_sent_body(decoded.body, hides_usage=hides_usage, dropped=dropped),
+            body=_sent_body(decoded.body, read, hides_usage=hides_usage, dropped=dropped),
             altered=hides_usage or bool(dropped),
             tools=tools,
             speed=openai.tier(read.service_tier),
@@ -140,7 +142,7 @@ class ChatDialect(Dialect):
         """Without the usage, for a client that has not asked for it."""
         return UsageFilter() if call.hides_usage else None
 
-    def without_usage_options(self, body: bytes) -> bytes | None:
+    def without_usage_options(self, body: bytes) -> bytes:
         """Without all options of the stream."""
         fields = msgspec.json.decode(body, type=dict[str, Raw])
         return msgspec.json.encode({name: value for name, value in fields.items() if name != "stream_options"})
@@ -271,10 +273,12 @@ def _unsupported(read: _ChatRequest[Any]) -> Iterator[str]:
         yield "modalities"  # sounds and images have prices of their own
 
 
-def _sent_body(body: bytes, *, hides_usage: bool, dropped: tuple[str, ...]) -> bytes:
+def _sent_body(body: bytes, read: _ChatRequest[Any], *, hides_usage: bool, dropped: tuple[str, ...]) -> bytes:
     """What is sent to the provider: with the usage asked for, and without what is not to be sent."""
     if not hides_usage and not dropped:
         return body
+    if read.stream_options is msgspec.UNSET and not dropped:
+        return body[: body.rindex(b"}")] + _ASKS_USAGE
     fields: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Raw])
     for name in dropped:
         fields.pop(name, None)
