@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from aiodocker import DockerError
 
 from docker_image import IMAGE, need_docker
 from environment_factory import sh
 from proctor.core.environment import EnvironmentSpec
 from proctor.environments.docker import DockerProvider
+from proctor.environments.docker_checkpoint import pausing
 from proctor.environments.docker_environment import DockerEnvironment
 
 _SERVER = """
@@ -78,3 +80,30 @@ async def test_a_socket_that_became_a_link_is_not_shown(environment: DockerEnvir
     async with await checkpoint.copy() as copy:
         assert "/socket" not in await output(copy, "cat /proc/self/mountinfo")
     await checkpoint.remove()
+
+
+@pytest.mark.parametrize(
+    "reason", ["Container abc is already paused", "OCI runtime pause failed: unable to freeze: unknown"]
+)
+async def test_a_container_that_cannot_be_paused_for_a_moment_is_asked_again(reason: str) -> None:
+    answers = [DockerError(500, reason), DockerError(409, reason), None]
+
+    async def pause() -> str:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        return "paused"
+
+    assert await pausing(pause) == "paused"
+    assert answers == []
+
+
+async def test_a_container_that_is_gone_is_not_asked_again() -> None:
+    asked = []
+
+    async def pause() -> None:
+        asked.append(1)
+        raise DockerError(404, "No such container: abc")
+
+    with pytest.raises(DockerError, match="No such container"):
+        await pausing(pause)
+    assert len(asked) == 1

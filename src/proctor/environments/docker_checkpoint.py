@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import posixpath
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -33,6 +33,9 @@ _MAX_SOCKETS: Final = 50
 _MAX_DIRS: Final = 50
 _PAUSE_TRIES: Final = 40
 _PAUSE_AGAIN_SECONDS: Final = 0.05
+# Of a pause that is over the engine hears once more from its runtime, for a moment too late; on a busy machine a
+# container that starts processes all the time is not frozen within the runtime's own tries.
+_PAUSED_SOON: Final = ("already paused", "unable to freeze")
 # The engine's bits for the kinds of files.
 _IS_DIR: Final = 1 << 31
 _IS_LINK: Final = 1 << 27
@@ -136,10 +139,12 @@ class DockerCheckpoint:
 async def commit(container: DockerContainer) -> str:
     """Keep a container's files, without a name; the image's id."""
     config = {"Labels": {CHECKPOINT_LABEL: "1", OWNER_LABEL: current_owner()}}
-    query = container.docker._query_json(  # noqa: SLF001 - the library's own call gives the image a name
-        "commit", method="POST", params={"container": container.id, "pause": "true"}, data=config
+    made = await pausing(
+        lambda: container.docker._query_json(  # noqa: SLF001 - the library's own call gives the image a name
+            "commit", method="POST", params={"container": container.id, "pause": "true"}, data=config
+        )
     )
-    return str((await query)["Id"])
+    return str(made["Id"])
 
 
 def _without_own_network(
@@ -166,16 +171,26 @@ async def paused(container: DockerContainer) -> AsyncIterator[None]:
 
 
 async def _pause(container: DockerContainer) -> None:
-    for left in reversed(range(_PAUSE_TRIES)):
+    try:
+        await pausing(container.pause)
+    except DockerError as error:
+        raise InfrastructureError(f"the container cannot be paused: {error.message}") from error
+
+
+async def pausing(request: Callable[[], Awaitable[Any]]) -> Any:
+    """Make a request that pauses a container, again where it cannot be paused for a moment only.
+
+    Raises:
+        DockerError: it cannot be paused, or something else went wrong.
+    """
+    for _ in range(_PAUSE_TRIES - 1):
         try:
-            await container.pause()
+            return await request()
         except DockerError as error:
-            # Of a pause that is over the engine hears once more from its runtime, for a moment too late.
-            if left == 0 or "already paused" not in error.message:
-                raise InfrastructureError(f"the container cannot be paused: {error.message}") from error
-            await asyncio.sleep(_PAUSE_AGAIN_SECONDS)
-        else:
-            return
+            if not any(words in error.message for words in _PAUSED_SOON):
+                raise
+        await asyncio.sleep(_PAUSE_AGAIN_SECONDS)
+    return await request()
 
 
 async def _socket_paths(container: DockerContainer) -> list[str]:
