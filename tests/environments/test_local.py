@@ -1,7 +1,6 @@
 """What holds for local environments only."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -61,7 +60,8 @@ async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Environm
 
 
 async def test_etc_is_the_same_laid_over_in_one_mount_as_bound_file_by_file(tmp_path: Path) -> None:
-    look = "cd /etc; for file in $(find . -type f -o -type c -o -type l | grep -v mtab | sort); do echo $file; cat $file; done 2>&1 | sha256sum"
+    files = "find . -type f -o -type c -o -type l | grep -v mtab | sort"
+    look = f"cd /etc; for file in $({files}); do echo $file; cat $file; done 2>&1 | sha256sum"
     seen, mounts = [], []
     for overlay in (True, False):
         provider = LocalProvider(environments_dir=tmp_path / "environments", overlay=overlay)

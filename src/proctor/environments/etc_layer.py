@@ -68,7 +68,7 @@ def own_etc_files(network: Network) -> list[tuple[Path, Path]]:
 
 
 def _can_be_laid_over() -> bool:
-    """Whether /etc is a directory in which nothing is mounted, as a container's hosts file is: no overlay shows that."""
+    """Whether /etc is a directory with nothing mounted in it, as a container's hosts file is: no overlay shows that."""
     if not any(mount.target == ETC for mount in system_mounts()[0]):
         return False
     return not any(
