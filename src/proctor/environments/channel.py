@@ -115,8 +115,10 @@ class Channel:
     async def _send_rest(self, data: memoryview, descriptors: Sequence[int]) -> None:
         try:
             async with self._sending:
-                while not (sent := self._send_some(data, descriptors)):
+                sent = self._send_some(data, descriptors)
+                while not sent:
                     await asyncio.sleep(0.001)  # full of requests that are being read right now
+                    sent = self._send_some(data, descriptors)
                 if sent < len(data):
                     await self._loop.sock_sendall(self._control, data[sent:])
         except OSError as error:
