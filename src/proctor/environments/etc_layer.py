@@ -31,19 +31,24 @@ class EtcLayers:
 
     def get(self, hidden: tuple[Path, ...], network: Network) -> Path | None:
         """What is laid over /etc where these paths are hidden; None where that is not possible."""
-        if not self._usable:
-            return None
-        if (hidden, network) not in self._made:
-            if self._folder is None:
-                self._usable = _can_be_laid_over()
-                if not self._usable:
-                    return None
-                self._folder = EnvironmentDir.make(self._environments_dir)
-            layer = self._folder.path / f"etc-{len(self._made)}"
-            layer.mkdir(mode=0o755)
-            _fill(layer, hidden, network)
-            self._made[hidden, network] = layer
-        return self._made[hidden, network]
+        if self._usable and (hidden, network) not in self._made:
+            try:
+                self._make(hidden, network)
+            except OSError:
+                self.give_up()  # files are bound one by one, as long as there is a disk at all
+        return self._made.get((hidden, network)) if self._usable else None
+
+    def _make(self, hidden: tuple[Path, ...], network: Network) -> None:
+        if self._folder is None:
+            if not _can_be_laid_over():
+                self.give_up()
+                return
+            self._folder = EnvironmentDir.make(self._environments_dir)
+        layer = self._folder.path / f"etc-{len(self._made)}"
+        layer.mkdir()
+        layer.chmod(0o755)
+        _fill(layer, hidden, network)
+        self._made[hidden, network] = layer
 
     def give_up(self) -> None:
         """Nothing can be laid over /etc here."""
@@ -79,6 +84,7 @@ def _can_be_laid_over() -> bool:
 def _fill(layer: Path, hidden: Iterable[Path], network: Network) -> None:
     for source, own in own_etc_files(network):
         (layer / own.name).write_bytes(source.read_bytes())
+        (layer / own.name).chmod(0o644)
     for path, is_directory in masked_paths(Mount(source=ETC, target=ETC), hidden):
         if not is_directory:
             covered = layer / Path(path).relative_to(ETC)
