@@ -97,7 +97,7 @@ class Channel:
         """Send a request, or the program that will read the requests."""
         rest, attached = memoryview(data), descriptors
         if not self._unsent:
-            # Mostly there is room for all of it.
+            # Mostly the socket takes all of it at once.
             sent = self._send_some(rest, attached)
             if sent == len(rest):
                 return
