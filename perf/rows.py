@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
@@ -52,15 +53,51 @@ def help_page(rounds: int) -> Figures:
     }
 
 
+def all_mounts(folder: Path) -> Callable[[], None]:
+    """What runs `true` in bubblewrap with the mounts of an environment, and does nothing else."""
+    from proctor.core.environment import Network
+    from proctor.environments import bubblewrap, visibility
+    from proctor.environments.environment_process import filled_pipe
+    from proctor.environments.seccomp import filter_program
+
+    hidden = visibility.hidden_paths(())
+    places = {name: str(folder / f"floor-{name}") for name in ("workspace", "tmp", "home", "overlay_work")}
+    for place in places.values():
+        Path(place).mkdir(parents=True)
+    more: dict[str, str | None] = {"overlay_lower": None}
+    with contextlib.suppress(ImportError):  # another tree, of before
+        from proctor.environments.etc_layer import EtcLayers
+
+        layer = EtcLayers(folder).get(hidden, Network.NONE)
+        more["etc_layer"] = None if layer is None else str(layer)
+    layout = bubblewrap.EnvironmentLayout(
+        workdir="/workspace",
+        network=Network.NONE,
+        mounts=(),
+        hidden=hidden,
+        shared_memory_bytes=1 << 28,
+        **places,
+        **more,
+    )
+
+    def run() -> None:
+        with filled_pipe(filter_program(keys=False)) as seccomp, Path(os.devnull).open("r+b") as null:
+            gates = bubblewrap.OneShotDescriptors(status_fd=null.fileno(), start_fd=null.fileno(), seccomp_fd=seccomp)
+            argv = bubblewrap.one_shot_argv(layout, gates, {"PATH": os.defpath}, "/", ["true"])
+            subprocess.run(argv, check=True, pass_fds=[seccomp, null.fileno()])
+
+    return run
+
+
 async def _local_environment(rounds: int) -> Figures:
-    from proctor.core.environment import EnvironmentSpec, OneShotCommand
+    from proctor.core.environment import EnvironmentSpec
     from proctor.environments.bubblewrap import find_bubblewrap
     from proctor.environments.local import LocalProvider
     from proctor.environments.visibility import interpreter
 
     bare = [find_bubblewrap(), "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
     with tempfile.TemporaryDirectory(dir=DISK) as name:
-        provider = LocalProvider(environments_dir=Path(name))
+        provider, mounts = LocalProvider(environments_dir=Path(name)), all_mounts(Path(name))
 
         async def whole() -> None:
             async with await provider.start(EnvironmentSpec()) as environment:
@@ -73,7 +110,7 @@ async def _local_environment(rounds: int) -> Figures:
             "ours": whole,
             "bwrap": lambda: command(*bare, "--proc", "/proc", "true"),
             # What it is made of: all mounts with one command, and the start of the Python that is its first process.
-            "mounts": lambda: provider.run_once(EnvironmentSpec(), OneShotCommand(argv=("true",))),
+            "mounts": lambda: asyncio.to_thread(mounts),
             "python": lambda: command(str(interpreter()[0]), "-I", "-S", "-B", "-c", "pass"),
         }
         times: dict[str, list[float]] = {name: [] for name in actions}
@@ -87,7 +124,7 @@ async def _local_environment(rounds: int) -> Figures:
     medians = {name: statistics.median(some) for name, some in times.items()}
     return {
         "": (medians["ours"], medians["bwrap"]),
-        "floor: bubblewrap with all its mounts, and Python": (medians["mounts"] + medians["python"], medians["bwrap"]),
+        "(floor: all mounts, a Python)": (medians["mounts"] + medians["python"], medians["bwrap"]),
     }
 
 
@@ -103,7 +140,14 @@ def evaluation(instances: int) -> Figures:
         os.environ["PROCTOR_CACHE"] = str(folder / "cache")
         suite = eval_overhead.make_suite(folder, instances)
         ours, loop = eval_overhead.ours(folder, suite, 0), eval_overhead.loop(folder, suite, 1)
-    return {"": (ours / instances * 1000, loop / instances * 1000)}
+        mounts = all_mounts(folder / "environments")
+        with ThreadPoolExecutor(eval_overhead.JOBS) as threads:
+            twice = wall(lambda: list(threads.map(lambda _: mounts(), range(2 * instances))))
+    floor = loop + twice / 1000
+    return {
+        "": (ours / instances * 1000, loop / instances * 1000),
+        "(floor: loop, all mounts twice)": (floor / instances * 1000, loop / instances * 1000),
+    }
 
 
 def no_op_tasks(tasks: int) -> Figures:
@@ -113,7 +157,12 @@ def no_op_tasks(tasks: int) -> Figures:
         os.environ["XDG_CACHE_HOME"] = f"{name}/cache"
         row = runner.measured("local", Path(name) / "local", tasks)
         loop = runner.measured("loop", Path(name) / "loop", tasks, like=Path(name) / "local")
-    return {"": (row["own"] / tasks * 1000, loop["own"] / tasks * 1000)}
+        floor = runner.measured("floor", Path(name) / "floor", tasks, like=Path(name) / "local")
+    own = {what: one["own"] / tasks * 1000 for what, one in {"ours": row, "loop": loop, "floor": floor}.items()}
+    return {
+        "": (own["ours"], own["loop"]),
+        "(floor: loop, folder, process)": (own["floor"], own["loop"]),
+    }
 
 
 def resume(tasks: int) -> Figures:
@@ -162,7 +211,29 @@ def sandboxes(count: int) -> Figures:
         again = each(lambda name: run("cp", "-r", store.root / name, copies / name))
         destroy = each(store.destroy)
         remove_again = each(lambda name: run("rm", "-rf", copies / name))
-    return {"create": (create, copy), "reset": (reset, remove + again), "destroy": (destroy, remove_again)}
+        looks = each(lambda _: [look_at_processes() for _ in range(2)])
+    return {
+        "create": (create, copy),
+        "reset": (reset, remove + again),
+        "reset (floor: with two looks at all processes)": (remove + again + looks, remove + again),
+        "destroy": (destroy, remove_again),
+        "destroy (floor: with two looks at all processes)": (remove_again + looks, remove_again),
+    }
+
+
+def look_at_processes() -> int:
+    """Read what every process of the machine was started with: how many there are."""
+    seen = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as Proctor does it
+        for file in ("cmdline", "environ"):
+            with contextlib.suppress(OSError):
+                descriptor = os.open(f"/proc/{name}/{file}", os.O_RDONLY)
+                try:
+                    os.read(descriptor, 1 << 16)
+                finally:
+                    os.close(descriptor)
+        seen += 1
+    return seen
 
 
 def cold_workspace(commits: int) -> Figures:

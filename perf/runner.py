@@ -122,7 +122,17 @@ async def session(folder: Path, count: int, *, environments: str, only: int | No
     await run_session(stores[0] if stores else request, hooks)
 
 
-def loop(folder: Path, count: int, like: Path) -> None:
+def one_environment(folder: Path) -> None:
+    """The least that an environment is: a folder with the places of one, a process of its own, and neither any more."""
+    for place in (folder, folder / "workspace", folder / "tmp", folder / "home"):
+        place.mkdir()
+    for name in ("lock", "log"):
+        (folder / name).touch()
+    subprocess.run(["true"], check=True)
+    shutil.rmtree(folder)
+
+
+def loop(folder: Path, count: int, like: Path, *, environments: bool = False) -> None:
     """Write what a run of this many tasks has written, in a bare loop."""
     logs = next((like / "logs").iterdir())
     files = {path.name: path.read_bytes() for path in (logs / "attempt-1").iterdir() if path.is_file()}
@@ -132,6 +142,8 @@ def loop(folder: Path, count: int, like: Path) -> None:
     (folder / "trials").mkdir()
     with (folder / "journal.jsonl").open("ab", buffering=0) as journal:
         for number in range(count):
+            if environments:
+                one_environment(folder / "environment")
             place = folder / "logs" / f"task-{number:05}" / "attempt-1"
             place.mkdir(parents=True)
             journal.write(lines[0])
@@ -176,10 +188,10 @@ def undo_the_last_tenth(folder: Path, count: int) -> None:
 
 def child(kind: str, folder: Path, count: int) -> None:
     """One row, in a process of its own; prints what it used."""
-    if kind == "loop":
+    if kind in {"loop", "floor"}:
         (like,) = (Path(os.environ["PERF_LIKE"]) / "nothing").iterdir()
         clock, (before, _, _) = time.perf_counter(), used()
-        loop(folder, count, like)
+        loop(folder, count, like, environments=kind == "floor")
         children = 0.0
     else:
         # What is imported once for all tasks is not counted.

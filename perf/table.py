@@ -56,7 +56,7 @@ ROWS = (
         "ms",
         2.0,
         (3, 20, ()),
-        why="its mounts alone take twice as long as those of the bare one, and its first process is a Python",
+        why="its first process is a Python, which starts for longer than all of bubblewrap",
     ),
     Row(
         "eval",
@@ -75,7 +75,7 @@ ROWS = (
         3.0,
         (20, 200, (1000, 4000)),
         absolute=True,
-        why="the loop with the same files and syncs takes what stands beside it; the rest is one environment",
+        why="the same files, syncs and an empty environment take the floor; the rest is the pipeline, in Python",
     ),
     Row(
         "resume",
@@ -93,7 +93,7 @@ ROWS = (
         "ms",
         {"create": 1.2, "reset": 1.2, "destroy": 1.2},
         (3, 60, ()),
-        why="a reset and a removal look twice through all processes of the machine for those of the sandbox",
+        why="verified stopping: two looks through all processes of the machine, whose number the time grows with",
     ),
     Row(
         "cold",

@@ -84,8 +84,9 @@ async def containers_of(owner: str) -> list[dict[str, Any]]:
 
 
 def environments_left(environments_dir: Path) -> list[Path]:
-    """The folders of environments that are there; the list of a provider's control groups is none."""
-    return [path for path in environments_dir.iterdir() if not (path / "cgroups").exists()]
+    """The folders of environments that are there; what a provider keeps for all of them is none."""
+    shared = ("cgroups", "etc-0")
+    return [path for path in environments_dir.iterdir() if not any((path / name).exists() for name in shared)]
 
 
 def without_clock(spec: EnvironmentSpec) -> EnvironmentSpec:

@@ -16,6 +16,7 @@ from proctor.core.environment import EnvironmentSpec, Mount, Network
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments import reap
 from proctor.environments.bubblewrap import find_bubblewrap, probe
+from proctor.environments.etc_layer import own_etc_files
 from proctor.environments.local import LocalProvider
 from proctor.environments.visibility import private_paths
 from slow_tests import sampled
@@ -56,6 +57,58 @@ async def test_nothing_in_etc_can_be_read_that_not_everybody_can(local: Environm
             ["sh", "-c", 'if [ -d "$0" ]; then ls -A "$0"; else cat "$0"; fi 2>/dev/null', path]
         )
         assert result.stdout == b"", path
+
+
+async def test_etc_is_the_same_laid_over_in_one_mount_as_bound_file_by_file(tmp_path: Path) -> None:
+    files = "find . -type f -o -type c -o -type l | grep -v mtab | sort"
+    look = f"cd /etc; for file in $({files}); do echo $file; cat $file; done 2>&1 | sha256sum"
+    seen, mounts = [], []
+    for overlay in (True, False):
+        provider = LocalProvider(environments_dir=tmp_path / "environments", overlay=overlay)
+        async with await provider.start(EnvironmentSpec()) as environment:
+            seen.append((await sh(environment, look)).stdout)
+            mounts.append(int((await sh(environment, "grep -c ' /etc' /proc/self/mountinfo")).stdout))
+            assert (await sh(environment, "touch /etc/new || rm /etc/passwd")).exit_code != 0
+        await provider.close()
+    covered = [path for path in private_paths() if path.is_relative_to("/etc") and not path.is_dir()]
+    assert seen[0] == seen[1]
+    assert mounts[1] - mounts[0] == len(own_etc_files(Network.NONE)) + len(covered)
+    assert not list((tmp_path / "environments").iterdir())
+
+
+LOOK_AT_ETC = """
+import asyncio, subprocess, sys
+from pathlib import Path
+from proctor.core.environment import EnvironmentSpec
+from proctor.environments.local import LocalProvider
+
+async def look(provider):
+    async with await provider.start(EnvironmentSpec()) as environment:
+        done = await environment.exec(["sh", "-c", "cat /etc/shown /etc/shadow; grep -c '^overlay /etc ' /proc/mounts"])
+    print(*done.stdout.decode().split())
+
+async def main():
+    first, second = (LocalProvider(environments_dir=Path(sys.argv[1]) / name) for name in ("first", "second"))
+    await look(first)
+    for name in ("shown", "shadow"):
+        subprocess.run(["mount", "--bind", f"{sys.argv[1]}/{name}", f"/etc/{name}"], check=True)
+    await look(first)
+    await look(second)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_is_mounted_in_etc_is_shown_unless_it_is_private(tmp_path: Path) -> None:
+    """As a container's hosts file is: no overlay shows it, so that files are bound one by one again."""
+    need_root()
+    (tmp_path / "shown").write_text("mounted\n")
+    (tmp_path / "shadow").write_text("secret")
+    # An /etc of this test's own, in a mount namespace of its own.
+    script = 'cp -a /etc "$1/etc"; echo plain >"$1/etc/shown"; mount --bind "$1/etc" /etc; exec "$2" -c "$3" "$1"'
+    command = ["unshare", "-m", "sh", "-ec", script, "sh", str(tmp_path), sys.executable, LOOK_AT_ETC]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["plain 1", "mounted 0", "mounted 0"], done.stderr
 
 
 async def test_hidden_paths_are_covered_under_a_mount_too(local: Environments, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.environments.bootstrap import BOOTSTRAP_SCRIPT
 from proctor.environments.environment_process import InitDescriptors
+from proctor.environments.etc_layer import ETC, own_etc_files
 from proctor.environments.seccomp import key_filter_program
 from proctor.environments.visibility import interpreter, masked_paths, system_mounts
 
@@ -22,7 +23,6 @@ HOME: Final = "/home/user"
 TMP: Final = "/tmp"  # noqa: S108 - the environment's own
 MODEL_SOCKET: Final = "/run/model.sock"
 MODEL_PORT: Final = 4010
-_ETC: Final = Path(__file__).parent / "etc"
 _USER_ID: Final = 1000
 _MIN_VERSION: Final = (0, 11)
 # As for a container: settings of the kernel that root, mapped or not, may write or read, whatever its capabilities,
@@ -44,6 +44,7 @@ class EnvironmentLayout(Record):
         work: the overlay's own scratch directory.
         lower: the prepared tree, never written.
         hidden: real paths of the host that must not be seen.
+        etc_layer: what is laid over /etc; None: files of it are bound one by one.
         pinned: files of the workspace that are bound read-only, by their relative paths.
     """
 
@@ -57,6 +58,7 @@ class EnvironmentLayout(Record):
     mounts: tuple[Mount, ...]
     hidden: tuple[Path, ...]
     shared_memory_bytes: int
+    etc_layer: str | None = None
     model_socket: str | None = None
     pinned: tuple[str, ...] = ()
 
@@ -181,27 +183,34 @@ def _namespaces(network: Network) -> list[str]:
 
 
 def _system(layout: EnvironmentLayout) -> list[str]:
-    arguments, covered = _cached_system(layout.hidden, layout.network)
+    arguments, covered = _cached_system(layout.hidden, layout.network, layout.etc_layer)
     # What was there to be covered when this process began may be gone by now.
     return [*arguments, *(word for path, cover in covered if os.path.lexists(path) for word in cover)]
 
 
 @functools.cache
-def _cached_system(hidden: tuple[Path, ...], network: Network) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def _cached_system(
+    hidden: tuple[Path, ...], network: Network, etc_layer: str | None
+) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """The part that is the same for every environment: mounts, and what covers each path in them."""
     mounts, links = system_mounts()
     arguments: list[str] = []
     covered = []
     for mount in (*mounts, *interpreter()[1]):
-        arguments += ("--ro-bind", mount.source, mount.target)
+        layer = etc_layer if mount.target == ETC else None
+        if layer is not None:
+            arguments += ("--overlay-src", mount.source, "--overlay-src", layer, "--ro-overlay", mount.target)
+        else:
+            arguments += ("--ro-bind", mount.source, mount.target)
         covered += [
-            (path, _mask(path, is_directory=is_directory)) for path, is_directory in masked_paths(mount, hidden)
+            (path, _mask(path, is_directory=is_directory))
+            for path, is_directory in masked_paths(mount, hidden)
+            if layer is None or is_directory
         ]
     for text, path in links:
         arguments += ("--symlink", text, path)
-    for file in sorted(_ETC.iterdir()):
-        own = Path("/etc", file.name)
-        if own.is_file() and not own.is_symlink() and (file.name != "hosts" or network is not Network.OPEN):
+    if etc_layer is None:
+        for file, own in own_etc_files(network):
             arguments += ("--ro-bind", str(file), str(own))
     resolver = Path("/etc/resolv.conf")
     if network is Network.OPEN and resolver.is_symlink() and resolver.is_file():
@@ -302,6 +311,11 @@ def probe() -> str:
     if done.returncode:
         raise bubblewrap_error(done.stderr)
     return programs.first_line([program, "--version"])
+
+
+def etc_overlay_failed(output: str) -> bool:
+    """Whether bubblewrap stopped at the overlay of /etc, which is the first."""
+    return bool(re.search(r"--(?:overlay-src|ro-overlay)|overlay mount on /newroot/etc ", output))
 
 
 def overlay_failed(output: str) -> bool:

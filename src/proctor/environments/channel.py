@@ -44,12 +44,14 @@ class Channel:
         self._loop = asyncio.get_running_loop()
         self._numbers = itertools.count(1)
         self._sending = asyncio.Lock()
+        self._unsent = 0  # requests of which something is still to be sent
         self._pending: dict[int, asyncio.Future[int]] = {}
         self._received = bytearray()
         self._descriptors: list[int] = []
         self.ready: asyncio.Future[int] = self._loop.create_future()
         self.closed = asyncio.Event()
-        self._loop.add_reader(control, self._read)
+        # By number: for a socket, selectors ask the kernel for its addresses each time that they do not know it.
+        self._loop.add_reader(control.fileno(), self._read)
 
     def new_request(self) -> tuple[int, asyncio.Future[int]]:
         """A number for a request, and what its reply will be."""
@@ -84,7 +86,7 @@ class Channel:
     def close(self) -> None:
         """Let go of the socket."""
         if self._control.fileno() >= 0:
-            self._loop.remove_reader(self._control)
+            self._loop.remove_reader(self._control.fileno())
             self._control.close()
         self._fail_pending()
 
@@ -93,31 +95,47 @@ class Channel:
 
     async def send(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send a request, or the program that will read the requests."""
+        rest, attached = memoryview(data), descriptors
+        if not self._unsent:
+            # Mostly the socket takes all of it at once.
+            sent = self._send_some(rest, attached)
+            if sent == len(rest):
+                return
+            if sent:
+                rest, attached = rest[sent:], ()
         # Half a request would garble all that follow, and its descriptors must stay open until they are sent.
-        sending = asyncio.ensure_future(self._send_all(memoryview(data), descriptors))
+        self._unsent += 1
+        sending = asyncio.ensure_future(self._send_rest(rest, attached))
         try:
             await asyncio.shield(sending)
         except asyncio.CancelledError:
             await asyncio.wait([sending])
             raise
 
-    async def _send_all(self, data: memoryview, descriptors: Sequence[int]) -> None:
-        async with self._sending:
-            if self.closed.is_set():
-                raise ChannelClosed
-            try:
-                sent = await self._send_first(data, descriptors)
+    async def _send_rest(self, data: memoryview, descriptors: Sequence[int]) -> None:
+        try:
+            async with self._sending:
+                sent = self._send_some(data, descriptors)
+                while not sent:
+                    await asyncio.sleep(0.001)  # full of requests that are being read right now
+                    sent = self._send_some(data, descriptors)
                 if sent < len(data):
                     await self._loop.sock_sendall(self._control, data[sent:])
-            except OSError as error:
-                raise ChannelClosed from error
+        except OSError as error:
+            raise ChannelClosed from error
+        finally:
+            self._unsent -= 1
 
-    async def _send_first(self, data: memoryview, descriptors: Sequence[int]) -> int:
-        while True:
-            try:
-                return socket.send_fds(self._control, [data], list(descriptors))
-            except BlockingIOError:
-                await asyncio.sleep(0.001)  # full of requests that are being read right now
+    def _send_some(self, data: memoryview, descriptors: Sequence[int]) -> int:
+        """How much of it was sent, with the descriptors at its start."""
+        if self.closed.is_set():
+            raise ChannelClosed
+        try:
+            return socket.send_fds(self._control, [data], list(descriptors))
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise ChannelClosed from error
 
     def _read(self) -> None:
         try:
@@ -128,7 +146,7 @@ class Channel:
             data, descriptors = b"", []
         self._descriptors += descriptors
         if not data:
-            self._loop.remove_reader(self._control)
+            self._loop.remove_reader(self._control.fileno())
             self._fail_pending()
             return
         self._received += data

@@ -29,6 +29,7 @@ from proctor.environments.bubblewrap import (
     EnvironmentLayout,
     bubblewrap_error,
     environment_argv,
+    etc_overlay_failed,
     mounts_changed,
     overlay_failed,
     unisolated_argv,
@@ -37,6 +38,7 @@ from proctor.environments.cgroup_pool import CgroupPool
 from proctor.environments.digest import local_digest
 from proctor.environments.environment_dir import default_environments_dir
 from proctor.environments.environment_process import EnvironmentNotStarted, EnvironmentProcess
+from proctor.environments.etc_layer import EtcLayers
 from proctor.environments.limits import limits_for_command
 from proctor.environments.local_environment import LocalEnvironment
 from proctor.environments.one_shot import run_one_shot
@@ -69,6 +71,7 @@ class LocalProvider(EnvironmentProvider):
         self._foreign_files: dict[tuple[str, int, int, int], bool] = {}
         self._removing: set[asyncio.Task[None]] = set()
         self._cgroup_pool = CgroupPool(self._environments_dir)
+        self._etc_layers = EtcLayers(self._environments_dir)
 
     async def start(self, spec: EnvironmentSpec) -> LocalEnvironment:
         """Make an environment.
@@ -88,7 +91,7 @@ class LocalProvider(EnvironmentProvider):
                     port = await self._launch(body, layout)
                     break
                 except EnvironmentNotStarted as error:
-                    await self._prepare_restart(error, body, starts, overlay=overlay)
+                    await self._prepare_restart(error, body, starts, layout, overlay=overlay)
             return await self._open_environment(spec, body, port)
         except BaseException:
             await asyncio.shield(body.remove())
@@ -121,7 +124,7 @@ class LocalProvider(EnvironmentProvider):
                         command, layout, body, variables=variables, cwd=cwd, limits=spec.limits, permit=permit
                     )
                 except EnvironmentNotStarted as error:
-                    await self._prepare_restart(error, body, starts, overlay=overlay)
+                    await self._prepare_restart(error, body, starts, layout, overlay=overlay)
             raise AssertionError("unreachable")
         finally:
             self._remove_in_background(body)
@@ -142,6 +145,7 @@ class LocalProvider(EnvironmentProvider):
         """See that the folders of environments that have ended are gone, and their control groups."""
         await asyncio.gather(*self._removing)
         await asyncio.to_thread(self._cgroup_pool.close)
+        await asyncio.to_thread(self._etc_layers.close)
 
     def _remove_in_background(self, process: EnvironmentProcess) -> None:
         """Give back what an environment used whose processes have ended, while the next one is made."""
@@ -161,19 +165,28 @@ class LocalProvider(EnvironmentProvider):
             process.folder.overlay_work.mkdir(mode=0o755, exist_ok=True)
         mounts = await self._effective_mounts(spec, process)
         hidden = hidden_paths(spec.hidden) if self._isolation else ()
-        return _layout(spec, process, lower=lower, mounts=mounts, hidden=hidden)
+        layer = self._etc_layers.get(hidden, spec.network) if self._overlay else None
+        return _layout(spec, process, lower=lower, mounts=mounts, hidden=hidden, etc_layer=layer)
 
     async def _prepare_restart(
-        self, error: EnvironmentNotStarted, process: EnvironmentProcess, starts: int, *, overlay: bool
+        self,
+        error: EnvironmentNotStarted,
+        process: EnvironmentProcess,
+        starts: int,
+        layout: EnvironmentLayout,
+        *,
+        overlay: bool,
     ) -> None:
         """Make way for another start where one may succeed: the machine's mounts changed while bubblewrap went through
-        them, or the kernel has no overlay for workspaces, which are copied from now on.
+        them, or the kernel has no overlay for /etc, or none for workspaces, which are copied from now on.
 
         Raises:
             InfrastructureError: it failed for another reason.
         """
         if mounts_changed(error.output) and starts < MAX_STARTS:
             pass
+        elif layout.etc_layer is not None and etc_overlay_failed(error.output):
+            self._etc_layers.give_up()
         elif overlay and overlay_failed(error.output):
             self._overlay = False
         else:
@@ -261,6 +274,7 @@ def _layout(
     lower: Path | None,
     mounts: tuple[Mount, ...],
     hidden: tuple[Path, ...],
+    etc_layer: Path | None,
 ) -> EnvironmentLayout:
     memory = spec.limits.memory_mb
     has_model = spec.model_socket is not None and spec.network is not Network.NONE
@@ -274,6 +288,7 @@ def _layout(
         network=spec.network,
         mounts=mounts,
         hidden=hidden,
+        etc_layer=None if etc_layer is None else str(etc_layer),
         shared_memory_bytes=_SHARED_MEMORY_BYTES if memory is None else min(_SHARED_MEMORY_BYTES, memory << 19),
         model_socket=str(spec.model_socket) if has_model else None,
     )

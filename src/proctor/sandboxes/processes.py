@@ -8,7 +8,7 @@ environment a process was started with stays readable for as long as it lives.
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -126,6 +126,17 @@ def processes_of(
     return [process for process in processes if process.pid in found]
 
 
+def living_processes(home: Path, known: Collection[ProcessKey] = ()) -> list[SandboxProcess]:
+    """The processes that run in the sandbox at `home` now.
+
+    Mostly there are none, and then no process by which others could belong to it either: who is whose child is read
+    only where it matters.
+    """
+    if not known and _HAS_PROC and not _anyone_belongs(DirectoryMatcher(home)):
+        return []
+    return processes_of(home, snapshot(), known)
+
+
 def own_ancestors(processes: Sequence[SandboxProcess]) -> list[SandboxProcess]:
     """This process, its parent, and so on up."""
     by_pid = {process.pid: process for process in processes}
@@ -194,15 +205,40 @@ def _session_of_daemon(process: SandboxProcess) -> list[str]:
 
 
 def _from_proc() -> list[SandboxProcess]:
+    return [process for process in _each_process(_read) if process is not None]
+
+
+def _anyone_belongs(directory: DirectoryMatcher) -> bool:
+    """Whether a process says itself that it belongs to a sandbox."""
+    return any(process is not None and _belongs(process, directory) for process in _each_process(_read_own_words))
+
+
+def _each_process(read: Callable[[int], SandboxProcess | None]) -> Iterator[SandboxProcess | None]:
     """All of /proc. One that ended before it was read may have left a child that was not listed yet: look again."""
-    read: dict[int, SandboxProcess | None] = {}
+    seen: set[int] = set()
     for _ in range(_LISTINGS):
-        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - hot
-        new = {pid: _read(pid) for pid in pids if pid not in read}
-        read |= new
-        if None not in new.values():
+        pids = [pid for name in os.listdir("/proc") if name.isdigit() and (pid := int(name)) not in seen]  # noqa: PTH208 - hot
+        seen.update(pids)
+        some_ended = False
+        for pid in pids:
+            process = read(pid)
+            some_ended |= process is None
+            yield process
+        if not some_ended:
             break
-    return [process for process in read.values() if process is not None]
+
+
+def _read_own_words(pid: int) -> SandboxProcess | None:
+    """What a process was started with, if that may name a sandbox; None also for one that has ended."""
+    try:
+        command, environ = _bytes(f"/proc/{pid}/cmdline"), _environ(pid)
+    except OSError:
+        return None
+    if b"_daemon\0" not in command and not any(name in environ for name in _VARIABLES):
+        return None
+    return SandboxProcess(
+        pid=pid, parent=0, session=0, started=0.0, command_line=command, variables=_known_variables(environ)
+    )
 
 
 def _read(pid: int) -> SandboxProcess | None:
@@ -212,25 +248,34 @@ def _read(pid: int) -> SandboxProcess | None:
             return None
         command = environ = b""
         if not int(fields[6]) & _KERNEL_THREAD:
-            command = _bytes(f"/proc/{pid}/cmdline")
-            with suppress(PermissionError):
-                environ = _bytes(f"/proc/{pid}/environ")
+            command, environ = _bytes(f"/proc/{pid}/cmdline"), _environ(pid)
     except OSError:
         return None  # it has just ended
-    variables: dict[str, str] = {}
-    if any(name in environ for name in _VARIABLES):
-        for entry in environ.split(b"\0"):
-            if entry.startswith(_VARIABLES):
-                key, _, value = entry.partition(b"=")
-                variables.setdefault(key.decode(), os.fsdecode(value))  # as getenv does it
     return SandboxProcess(
         pid=pid,
         parent=int(fields[1]),
         session=int(fields[3]),
         started=float(fields[19]),
         command_line=command,
-        variables=variables,
+        variables=_known_variables(environ),
     )
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return _bytes(f"/proc/{pid}/environ")
+    except PermissionError:
+        return b""
+
+
+def _known_variables(environ: bytes) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    if any(name in environ for name in _VARIABLES):
+        for entry in environ.split(b"\0"):
+            if entry.startswith(_VARIABLES):
+                key, _, value = entry.partition(b"=")
+                variables.setdefault(key.decode(), os.fsdecode(value))  # as getenv does it
+    return variables
 
 
 def _stat_fields(pid: int) -> list[bytes]:

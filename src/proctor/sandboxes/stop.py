@@ -13,7 +13,14 @@ from typing import Final
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.record import Record
 from proctor.sandboxes.agent_sockets import STOP, TIMEOUT, list_endpoints, send_request
-from proctor.sandboxes.processes import ProcessKey, SandboxProcess, own_ancestors, processes_of, send_signal, snapshot
+from proctor.sandboxes.processes import (
+    ProcessKey,
+    SandboxProcess,
+    living_processes,
+    own_ancestors,
+    send_signal,
+    snapshot,
+)
 
 _PAUSE: Final = 0.02
 _MAX_NAMED: Final = 5
@@ -42,9 +49,8 @@ def stop_everything(
         UsageError: we run in it ourselves.
         InfrastructureError: some processes would not die; names them.
     """
-    living = snapshot()
-    found = {process.key: process for process in processes_of(home, living)}
-    if any(process.key in found for process in own_ancestors(living)):
+    found = {process.key: process for process in living_processes(home)}
+    if found and any(process.key in found for process in own_ancestors(snapshot())):
         raise UsageError(
             "this command itself runs inside the sandbox",
             where=home.name,
@@ -82,7 +88,7 @@ def _signal_until_gone(
     signalled: set[ProcessKey] = set()
     empty_looks = 0 if found else 1
     while True:
-        left = processes_of(home, snapshot(), known=found)
+        left = living_processes(home, known=found)
         found |= {process.key: process for process in left}
         # Two empty looks: one may have missed a process that was just being started by another that then ended.
         empty_looks = 0 if left else empty_looks + 1

@@ -3,6 +3,8 @@
 As process 1 of its namespace it cannot be killed from inside, and as a process that is not dumpable it cannot be
 traced, nor its memory or descriptors be had. Its socket was inherited, has no name, and is closed in every command.
 When the other end of it is closed, this process ends, and with it every process of the environment.
+
+Every environment waits for these imports: of `os` there is what the interpreter brings, and nothing in Python.
 """
 
 import _ctypes
@@ -10,7 +12,7 @@ import _signal  # type: ignore[import-not-found]
 import _socket
 import errno
 import marshal
-import os
+import posix as os
 import resource
 import select
 import sys
@@ -100,7 +102,7 @@ class InitProcess:
     def _exit(self) -> "NoReturn":
         if not self._is_pid1:
             kill_descendants()
-        os._exit(0)
+        os._exit(0)  # noqa: SLF001 - it is public in os
 
     def _start(
         self,
@@ -130,7 +132,7 @@ class InitProcess:
         except OSError as error:
             _print_error(error)
         finally:
-            os._exit(code)
+            os._exit(code)  # noqa: SLF001 - as above
 
     def _kill(self, number: int) -> None:
         for process, its_number in self._request_numbers.items():
@@ -141,7 +143,7 @@ class InitProcess:
     def _open(self, number: int, path: bytes, make: bool) -> None:
         """Open a folder as it is seen in here, made if need be."""
         if make:
-            os.makedirs(path, exist_ok=True)
+            _make_directories(path)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self.reply(number, wire.OPENED, 0, descriptor)
@@ -165,6 +167,17 @@ class InitProcess:
             if number is not None:
                 code = os.waitstatus_to_exitcode(status)
                 self.reply(number, wire.EXITED, code if code >= 0 else 128 - code)
+
+
+def _make_directories(path: bytes) -> None:
+    place = b""
+    for name in path.strip(b"/").split(b"/"):
+        place += b"/" + name
+        try:
+            os.mkdir(place)
+        except OSError as error:
+            if error.errno != errno.EEXIST:  # if it is no directory, opening it will say so
+                raise
 
 
 def _apply_limits(cgroup_fds: list[int], limits: dict[int, int], processors: list[int]) -> None:

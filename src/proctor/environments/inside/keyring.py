@@ -1,7 +1,7 @@
 """The kernel's keyrings: an environment has a session keyring of its own, or cannot reach keys at all."""
 
 import _ctypes
-import os
+import posix as os
 
 _KEYCTL = {"x86_64": 250, "i686": 288, "aarch64": 219, "armv7l": 311}
 _JOIN_SESSION_KEYRING = 1

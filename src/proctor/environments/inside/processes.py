@@ -1,7 +1,7 @@
 """Which processes belong to a command, and how all of them are killed."""
 
 import _signal  # type: ignore[import-not-found]
-import os
+import posix as os
 import time
 
 TYPE_CHECKING = False
