@@ -113,13 +113,14 @@ async def session(folder: Path, count: int, *, environments: str, only: int | No
     """
     from proctor.core.request import RunRequest
     from proctor.results import list_runs
-    from proctor.runner.session import SessionHooks, run_session
+    from proctor.runner.session import run_session
+    from proctor.runner.state import Session
 
     local, benchmark = environments == "local", Nothing(count)
     stores = list_runs(benchmark.name, root=folder)
     request = RunRequest(agent="nop", isolation=not local, concurrency=4, grade_concurrency=2, limit=only)
-    hooks = SessionHooks(benchmark=benchmark, provider=None if local else NoOpProvider(), results=folder)
-    await run_session(stores[0] if stores else request, hooks)
+    session = Session(benchmark=benchmark, provider=None if local else NoOpProvider(), results=folder)
+    await run_session(stores[0] if stores else request, session)
 
 
 def one_environment(folder: Path) -> None:

@@ -8,7 +8,8 @@ from contextlib import suppress
 import psutil
 
 from cluster_world import BookProvider, ClusterWorld, WorldNode
-from proctor.runner.run_cost import read_run_cost
+from proctor.runner.run_cost import attempt_costs
+from proctor.runner.run_cost import known_cost as sum_known
 from waiting import eventually
 
 TASKS, TURNS = 12, 6
@@ -64,7 +65,7 @@ def check_complete(world: ClusterWorld) -> None:
 
 
 def known_cost(world: ClusterWorld) -> float:
-    return read_run_cost(world.store(), world.journal()).known_usd
+    return sum_known(attempt_costs(world.store(), world.journal()))
 
 
 def print_books(world: ClusterWorld, provider: BookProvider, event: str) -> None:

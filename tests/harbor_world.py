@@ -1,12 +1,19 @@
 """Tasks of our own in Harbor's format, one for each of its schemas, and one of the old format."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from docker_image import own_base
 from proctor.benchmarks.harbor import HarborBenchmark
-from proctor.core.benchmark import DatasetInfo
+from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext
+from proctor.core.evaluation import Prediction
+from proctor.core.submission import PatchKind
+from proctor.core.task import Task
+from proctor.core.verdict import Verdict
+from proctor.environments.docker import DockerProvider
 from setup_world import SETUP_IMAGE, need_machines
 
 _PYTEST = """#!/bin/bash
@@ -152,6 +159,29 @@ def images() -> Iterator[dict[str, str]]:
     need_machines()
     with own_base(SETUP_IMAGE) as base:
         yield {"ubuntu:24.04": base, "proctor-test/ready:1": base}
+
+
+@pytest.fixture(scope="module")
+def image_map() -> Iterator[dict[str, str]]:
+    with images() as made:
+        yield made
+
+
+@pytest.fixture
+async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
+    made = DockerProvider(image_map=image_map)
+    yield made
+    await made.close()
+
+
+async def verdict_of(
+    bench: HarborBenchmark, task: Task, prediction: Prediction, provider: DockerProvider, folder: Path
+) -> Verdict:
+    """What is made of what was collected from a machine."""
+    if prediction.patch_kind is PatchKind.ARTIFACTS:
+        context = GradingContext(provider=provider, folder=folder, options=GradeOptions())
+        prediction = await bench.evidence_for(task, prediction, context)
+    return bench.judge(task, prediction.content)
 
 
 def write_tasks(folder: Path) -> Path:

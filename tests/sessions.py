@@ -17,13 +17,14 @@ from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig, Trial
 from proctor.gateway import RetryPolicy, Secret
 from proctor.results import RunStore, new_run
+from proctor.results.run_results import RunResults
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import RunObserver
 from proctor.runner.preflight import configure, make_provider
 from proctor.runner.request import resolve_request
 from proctor.runner.resume import TrialState
-from proctor.runner.run_cost import RunCost
-from proctor.runner.session import RunResults, SessionHooks, run_session
+from proctor.runner.session import run_session
+from proctor.runner.state import Session
 from toy_provider import KEY, MODEL, ToyProvider
 from waiting import PATIENCE
 
@@ -46,10 +47,10 @@ class RecordingObserver(RunObserver):
         self.waits: list[float] = []
         self.on_finished: Callable[[Trial, TaskResult | None], None] | None = None
         self.finished: Sequence[TrialState] = ()
-        self.cost = RunCost()
+        self.cost_usd = 0.0
 
-    def make(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost) -> RunObserver:
-        self.finished, self.cost = finished, cost
+    def make(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost_usd: float) -> RunObserver:
+        self.finished, self.cost_usd = finished, cost_usd
         return self
 
     def attempt_started(self, trial: Trial) -> None:
@@ -109,14 +110,14 @@ class Toys:
             if provider
             else ModelAccess()
         )
-        hooks = SessionHooks(
+        session = Session(
             benchmark=self.benchmark,
             access=access,
             make_observer=self.observer.make,
             retry_seconds=retry_seconds,
             grace_seconds=grace_seconds,
         )
-        (ended,) = (await run_session(self.store, hooks, options)).runs
+        (ended,) = await run_session(self.store, session, options)
         return ended
 
     async def run(self, provider: ToyProvider | None = None, **options: Any) -> RunResults:

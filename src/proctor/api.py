@@ -8,7 +8,7 @@ called from within another, which they would block.
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack, cast
@@ -28,9 +28,12 @@ from proctor.core.sweep import Sweep
 from proctor.options import CommonOptions, EvaluateOptions, ResumeOptions, RunOptions, SweepOptions, TrialCallback
 from proctor.results import RunStore, find_run, find_sweep, summarise
 from proctor.results.frames import FrameKind, FrameLibrary, make_frame
+from proctor.results.run_results import RunResults
+from proctor.results.sweeps import sweep_beside
 from proctor.runner.evaluation import PredictionSource, open_evaluation
 from proctor.runner.observer import RunObserver
-from proctor.runner.session import RunResults, SessionHooks, SessionResult, run_session
+from proctor.runner.session import run_session
+from proctor.runner.state import Session
 from proctor.runner.sweep import stored_sweep_outcome
 from proctor.runner.sweep_file import read_sweep_file
 
@@ -103,8 +106,8 @@ async def run_async(benchmark: str | Benchmark, **options: Unpack[RunOptions]) -
         UsageError: it cannot be run as asked.
         InfrastructureError: a program that it needs is not on this machine, or no task can be run here.
     """
-    hooks, values = _read(RunRequest, options, benchmark, lambda field: field.option.scope is not Scope.RESUME)
-    (made,) = (await run_session(RunRequest(**values), hooks)).runs
+    session, values = _read(RunRequest, options, benchmark, lambda field: field.option.scope is not Scope.RESUME)
+    (made,) = await run_session(RunRequest(**values), session)
     return made
 
 
@@ -119,8 +122,8 @@ async def resume_async(name: str | Path, **options: Unpack[ResumeOptions]) -> Ru
         UsageError: there is no such run, or it was started with an object that is not given again.
         InvalidData: the benchmark's data is not what the run was started with.
     """
-    hooks, values = _read_resume(options)
-    (made,) = (await run_session(find_run(str(name), root=hooks.results), hooks, values)).runs
+    session, values = _read_resume(options)
+    (made,) = await run_session(find_run(str(name), root=session.results), session, values)
     return made
 
 
@@ -136,8 +139,8 @@ async def sweep_async(file: str | Path, **options: Unpack[SweepOptions]) -> Swee
     Raises:
         UsageError: something in the file is wrong, or a configuration cannot be run; lists everything that is.
     """
-    hooks, values = _read(RunRequest, options, None, is_sweep_option)
-    return _sweep_results(await run_session(read_sweep_file(_path("file", file)), hooks, values))
+    session, values = _read(RunRequest, options, None, is_sweep_option)
+    return _sweep_results(await run_session(read_sweep_file(_path("file", file)), session, values))
 
 
 async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions]) -> SweepResults:
@@ -151,11 +154,11 @@ async def resume_sweep_async(name: str | Path, **options: Unpack[ResumeOptions])
         UsageError: there is no such sweep.
         InvalidData: the benchmark's data is not what the sweep was started with.
     """
-    hooks, values = _read_resume(options)
-    store = find_sweep(str(name), root=hooks.results)
+    session, values = _read_resume(options)
+    store = find_sweep(str(name), root=session.results)
     if store is None:
         raise UsageError(f"there is no sweep {str(name)!r}", fix="name it as benchmark/sweep-id")
-    return _sweep_results(await run_session(store, hooks, values))
+    return _sweep_results(await run_session(store, session, values))
 
 
 def load_results(name: str | Path, *, results: str | Path | None = None) -> RunResults:
@@ -188,9 +191,9 @@ async def evaluate_async(
     Raises:
         UsageError: a task does not exist, or the predictions cannot be read.
     """
-    hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
+    session, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
-    async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
+    async with open_evaluation(request, benchmark=session.benchmark, provider=session.provider) as evaluation:
         return await evaluation.report(_predictions(predictions), _callback("on_evaluated", on_evaluated))
 
 
@@ -207,9 +210,9 @@ async def validate_async(
         on_validated: is called with the health of every task.
         options: see `EvaluateOptions`.
     """
-    hooks, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
+    session, values = _read(EvaluateRequest, options, benchmark, lambda _: True)
     request = EvaluateRequest(**values)
-    async with open_evaluation(request, benchmark=hooks.benchmark, provider=hooks.provider) as evaluation:
+    async with open_evaluation(request, benchmark=session.benchmark, provider=session.provider) as evaluation:
         return await evaluation.validate(_callback("on_validated", on_validated))
 
 
@@ -248,7 +251,7 @@ class _CallbackObserver(RunObserver):
         self._callback(trial.task_id, trial.number, result)
 
 
-def _read_resume(options: ResumeOptions) -> tuple[SessionHooks, dict[str, Any]]:
+def _read_resume(options: ResumeOptions) -> tuple[Session, dict[str, Any]]:
     return _read(
         RunRequest,
         {name: value for name, value in options.items() if name != "benchmark"},
@@ -265,8 +268,8 @@ def _read(
     only: Callable[[OptionField], bool],
     *,
     resumed: bool = False,
-) -> tuple[SessionHooks, dict[str, Any]]:
-    """The hooks and the values of a request, from the arguments of a function.
+) -> tuple[Session, dict[str, Any]]:
+    """The session and the values of a request, from the arguments of a function.
 
     Agent and runner may be objects; of a run that is resumed they can be nothing else.
 
@@ -293,7 +296,7 @@ def _read(
     for name, value in objects.items():
         _check_object(name, value)
     return (
-        SessionHooks(
+        Session(
             benchmark=objects.get("benchmark"),
             agent=objects.get("agent"),
             provider=objects.get("runner"),
@@ -339,9 +342,9 @@ def _predictions(given: object) -> PredictionSource:
     return known
 
 
-def _sweep_results(result: SessionResult) -> SweepResults:
-    store = result.sweep
+def _sweep_results(made: Sequence[RunResults]) -> SweepResults:
+    store = sweep_beside(made[0].folder, made[0].config.sweep)
     if store is None:
         raise UsageError("the session was of no sweep")
-    runs = {label: made for (label, _), made in zip(store.runs(), result.runs, strict=True)}
+    runs = {label: run for (label, _), run in zip(store.runs(), made, strict=True)}
     return SweepResults(store.folder, store.sweep(), runs, stored_sweep_outcome(store))

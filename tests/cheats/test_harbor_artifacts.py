@@ -1,12 +1,11 @@
 """Attacks on separate verifiers, in real containers: none is resolved."""
 
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from cheats.harbor_artifacts import ANSWER, ATTACKS, SOLUTION, TASK, ArtifactAttack
-from harbor_world import images, opened, write_task
+from harbor_world import opened, write_task
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Status
 from proctor.core.evaluation import Prediction
@@ -14,19 +13,6 @@ from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from slow_tests import sampled
-
-
-@pytest.fixture(scope="module")
-def image_map() -> Iterator[dict[str, str]]:
-    with images() as made:
-        yield made
-
-
-@pytest.fixture
-async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
-    made = DockerProvider(image_map=image_map)
-    yield made
-    await made.close()
 
 
 async def verdict_on(script: str, provider: DockerProvider, folder: Path) -> Verdict:

@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,12 @@ import pytest
 from cheats.harbor_compose import ATTACKS, HONEST, SEPARATE, SHARED, ComposeAttack
 from environment_factory import sh, without_clock
 from environments.test_network import connects, gateway
-from harbor_world import images, opened, write_task
+from harbor_world import opened, verdict_of, write_task
 from paths import OPTIONAL_PLUGIN
-from proctor.core.benchmark import GradeOptions, GradingContext
+from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, LimitReached
-from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments import reap
 from proctor.environments.docker import DockerProvider
@@ -28,19 +26,11 @@ from proctor.environments.docker_engine import OWNER_LABEL, connect, current_own
 from slow_tests import sampled
 
 
-@pytest.fixture(scope="module")
-def image_map() -> Iterator[dict[str, str]]:
-    with images() as made:
-        yield made
-
-
 @pytest.fixture
-async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
+async def provider(provider: DockerProvider) -> DockerProvider:
     if await compose_version() is None:
         pytest.skip(OPTIONAL_PLUGIN)
-    made = DockerProvider(image_map=image_map)
-    yield made
-    await made.close()
+    return provider
 
 
 async def verdict_on(files: dict[str, str], script: str, provider: DockerProvider, folder: Path) -> Verdict:
@@ -56,10 +46,7 @@ async def verdict_on(files: dict[str, str], script: str, provider: DockerProvide
     ):
         await sh(environment, script)
         prediction = await bench.collect_with(task, environment, kept, GradeOptions())
-    if prediction.patch_kind is PatchKind.ARTIFACTS:
-        context = GradingContext(provider=provider, folder=kept, options=GradeOptions())
-        prediction = await bench.evidence_for(task, prediction, context)
-    return bench.judge(task, prediction.content)
+    return await verdict_of(bench, task, prediction, provider, kept)
 
 
 @pytest.mark.parametrize("attack", sampled(ATTACKS, every=9), ids=lambda attack: attack.name)

@@ -1,32 +1,18 @@
 """Attacks on tasks of several steps, in real containers: none is resolved."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cheats.harbor_steps import ATTACKS, FIRST, GATED, SECOND, SEPARATE, TASK, StepAttack
 from environment_factory import sh, without_clock
-from harbor_world import images, opened, write_task
-from proctor.core.benchmark import GradeOptions, GradingContext
+from harbor_world import opened, verdict_of, write_task
+from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Status
-from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
 from proctor.environments.docker import DockerProvider
 from slow_tests import sampled
-
-
-@pytest.fixture(scope="module")
-def image_map() -> Iterator[dict[str, str]]:
-    with images() as made:
-        yield made
-
-
-@pytest.fixture
-async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
-    made = DockerProvider(image_map=image_map)
-    yield made
-    await made.close()
 
 
 async def verdict_on(
@@ -48,10 +34,7 @@ async def verdict_on(
             if not await bench.finish_step(task, step.name, environment, kept, GradeOptions()):
                 break
         prediction = await bench.collect_with(task, environment, kept, GradeOptions())
-    if prediction.patch_kind is PatchKind.ARTIFACTS:
-        context = GradingContext(provider=provider, folder=kept, options=GradeOptions())
-        prediction = await bench.evidence_for(task, prediction, context)
-    return bench.judge(task, prediction.content)
+    return await verdict_of(bench, task, prediction, provider, kept)
 
 
 @pytest.mark.parametrize("attack", sampled(ATTACKS, every=16), ids=lambda attack: attack.name)

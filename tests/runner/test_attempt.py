@@ -16,7 +16,6 @@ from observations import config
 from proctor.agents.nop import Nop
 from proctor.agents.outcomes import not_started_outcome, write_outcome
 from proctor.core.agent import Agent, AgentOutcome, AgentRequest, ProgressCallback
-from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError
@@ -26,8 +25,7 @@ from proctor.environments.local import LocalProvider
 from proctor.gateway.events import ExchangeFinished
 from proctor.gateway.model_call import Role
 from proctor.runner.attempt import AttemptRunner, AttemptSpec, _exchange_failure
-from proctor.runner.run_resources import MachineResources, RunResources
-from proctor.runner.scratch import ScratchPool
+from proctor.runner.run_resources import RunResources
 from sessions import Toys, script
 
 
@@ -97,8 +95,8 @@ def make_attempt(
     **changes: Any,
 ) -> AttemptRunner:
     (task,) = toy.tasks()
-    machine = MachineResources(toy, provider, {task.id: task}, GradeOptions(), grace_seconds=grace_seconds)
-    resources = RunResources(machine, config(**changes), lambda _: agent, ScratchPool(folder / "scratch"))
+    resources = RunResources(config(**changes), toy, provider, agent, grace_seconds=grace_seconds)
+    resources.tasks, resources.make_agent, resources.scratch = {task.id: task}, lambda _: agent, folder / "scratch"
     spec = AttemptSpec(Trial(task_id=task.id, number=1), 1, folder / "logs", progress=progress)
     return AttemptRunner(resources, spec)
 

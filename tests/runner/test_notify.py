@@ -15,6 +15,7 @@ from proctor.core.errors import UsageError
 from proctor.results import RunStore, new_run
 from proctor.runner import notify as notify_module
 from proctor.runner.notify import Notifier, check_targets
+from proctor.runner.state import Session
 from stored_runs import finish, store_trial
 from waiting import until
 
@@ -31,7 +32,7 @@ async def notify(store: RunStore, *targets: str, error: BaseException | None = N
     """What is logged of a session with these targets."""
     logged: list[str] = []
     try:
-        async with Notifier(targets, logged.append) as notifier:
+        async with Notifier(targets, Session(log=logged.append)) as notifier:
             notifier.stores = [store]
             if error is not None:
                 raise error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.runner.scratch import ScratchPool, remove_abandoned
+from proctor.runner.scratch import remove_abandoned, scratch_dir
 
 HOLDER = """
 import sys, tempfile, time
@@ -99,14 +99,13 @@ def test_many_at_once_do_not_take_each_others_folders_away(tmp_path: Path) -> No
 async def test_a_folder_that_cannot_be_emptied_is_not_used_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = ScratchPool(tmp_path)
-    async with pool.acquire() as first:
+    async with scratch_dir(tmp_path) as first:
         (first / "tree").mkdir()
         (first / "link").symlink_to("/")
         (first / "file").touch()
-    async with pool.acquire() as second:
+    async with scratch_dir(tmp_path) as second:
         assert (second, list(second.iterdir())) == (first, [])
         (second / "tree").mkdir()
         monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
-    async with pool.acquire() as third:
+    async with scratch_dir(tmp_path) as third:
         assert third != second

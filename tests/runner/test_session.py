@@ -22,7 +22,9 @@ from proctor.core.run import RunConfig
 from proctor.core.task import Task
 from proctor.environments.local import LocalProvider
 from proctor.results import list_runs
-from proctor.runner.session import SessionHooks, run_session
+from proctor.results.sweeps import sweep_beside
+from proctor.runner.session import run_session
+from proctor.runner.state import Session
 from proctor.runner.sweep_file import read_sweep_file
 from sessions import Toys, script
 from suite_world import make_instance, make_suite
@@ -41,9 +43,9 @@ class Demanding(Toy):
 
 
 async def test_a_run_of_which_no_task_can_be_run_here_is_refused_and_not_written(tmp_path: Path) -> None:
-    hooks = SessionHooks(benchmark=Demanding(1, "toy-0001"), results=tmp_path / "results")
+    session = Session(benchmark=Demanding(1, "toy-0001"), results=tmp_path / "results")
     with pytest.raises(InfrastructureError, match="no task of those chosen can be run on this machine") as refused:
-        await run_session(RunRequest(agent="nop", isolation=False), hooks)
+        await run_session(RunRequest(agent="nop", isolation=False), session)
     assert refused.value.details == ("toy-0001: it needs a licence",)
     with pytest.raises(InfrastructureError, match="no task of those chosen can be run on this machine"):
         await proctor.run_async(Demanding(1, "toy-0001"), agent="nop", isolation=False, results=tmp_path / "results")
@@ -52,8 +54,8 @@ async def test_a_run_of_which_no_task_can_be_run_here_is_refused_and_not_written
 
 async def test_tasks_that_cannot_be_run_here_are_named(tmp_path: Path) -> None:
     lines: list[str] = []
-    hooks = SessionHooks(benchmark=Demanding(2, "toy-0002"), results=tmp_path, log=lines.append, dry_run=True)
-    assert (await run_session(RunRequest(agent="nop", isolation=False), hooks)).runs == []
+    session = Session(benchmark=Demanding(2, "toy-0002"), results=tmp_path, log=lines.append, dry_run=True)
+    assert await run_session(RunRequest(agent="nop", isolation=False), session) == []
     assert lines == ["skipped, cannot be run here: toy-0002: it needs a licence"]
     assert list(tmp_path.iterdir()) == []
 
@@ -98,12 +100,13 @@ async def test_a_paid_submission_is_not_skipped_where_it_cannot_be_graded(toys: 
 async def test_runs_of_a_sweep_skip_what_cannot_be_run_here(tmp_path: Path) -> None:
     file = tmp_path / "sweep.toml"
     file.write_text('benchmark = "toy"\nisolation = false\n[grid]\nagent = ["nop", "oracle"]\n')
-    hooks = SessionHooks(benchmark=Demanding(2, "toy-0001"), results=tmp_path / "results")
-    ended = await run_session(read_sweep_file(file), hooks)
-    assert [run.summary.skipped for run in ended.runs] == [1, 1]
-    assert ended.sweep is not None
-    resumed = await run_session(ended.sweep, SessionHooks(benchmark=Demanding(2)))
-    assert [run.summary.skipped for run in resumed.runs] == [0, 0]
+    session = Session(benchmark=Demanding(2, "toy-0001"), results=tmp_path / "results")
+    ended = await run_session(read_sweep_file(file), session)
+    assert [run.summary.skipped for run in ended] == [1, 1]
+    sweep = sweep_beside(ended[0].folder, ended[0].config.sweep)
+    assert sweep is not None
+    resumed = await run_session(sweep, Session(benchmark=Demanding(2)))
+    assert [run.summary.skipped for run in resumed] == [0, 0]
 
 
 class Unavailable(LocalProvider):
@@ -114,27 +117,27 @@ class Unavailable(LocalProvider):
 
 
 async def test_where_no_environment_can_be_made_nothing_is_started_or_recorded(tmp_path: Path, toys: Toys) -> None:
-    hooks = SessionHooks(benchmark=Toy(1), provider=Unavailable(), results=tmp_path / "results")
+    session = Session(benchmark=Toy(1), provider=Unavailable(), results=tmp_path / "results")
     with pytest.raises(InfrastructureError, match="the engine does not respond"):
-        await run_session(RunRequest(agent="nop"), hooks)
+        await run_session(RunRequest(agent="nop"), session)
     assert not (tmp_path / "results").exists()
     store = await toys.create(agent="nop")
     with pytest.raises(InfrastructureError, match="the engine does not respond"):
-        await run_session(store, hooks)
+        await run_session(store, session)
     assert not store.journal.exists()
 
 
 async def test_a_run_is_refused_where_git_is_missing_or_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hooks = SessionHooks(benchmark=Toy(1), results=tmp_path / "results")
+    session = Session(benchmark=Toy(1), results=tmp_path / "results")
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5000, 5000))
         with pytest.raises(InfrastructureError, match=r"results: the disk is full: 5\.0kB are free"):
-            await run_session(RunRequest(agent="nop", isolation=False), hooks)
+            await run_session(RunRequest(agent="nop", isolation=False), session)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InfrastructureError, match="git, which makes workspaces and submissions, is not on PATH"):
-        await run_session(RunRequest(agent="nop", isolation=False), hooks)
+        await run_session(RunRequest(agent="nop", isolation=False), session)
     assert not (tmp_path / "results").exists()
 
 
@@ -147,8 +150,8 @@ async def test_a_suite_s_tasks_whose_programs_are_missing_are_skipped_before_an_
         make_instance(tmp_path, name, **changes)
     suite = make_suite(tmp_path, "fine", *lacking)
     lines: list[str] = []
-    hooks = SessionHooks(results=tmp_path / "results", log=lines.append)
-    (ended,) = (await run_session(RunRequest(suite=str(suite), agent="oracle", controls=0), hooks)).runs
+    session = Session(results=tmp_path / "results", log=lines.append)
+    (ended,) = await run_session(RunRequest(suite=str(suite), agent="oracle", controls=0), session)
     assert {result.task_id: result.status.value for result in ended} == {
         "fine": "resolved",
         "requires": "skipped",
@@ -233,10 +236,10 @@ async def test_an_image_map_is_an_option_like_any_other(tmp_path: Path) -> None:
 
 
 async def test_options_of_a_session_are_not_kept_for_the_next(tmp_path: Path) -> None:
-    hooks = SessionHooks(benchmark=Toy(1), results=tmp_path)
-    await run_session(RunRequest(agent="nop", isolation=False, retries=7, max_cost=3.0), hooks)
+    session = Session(benchmark=Toy(1), results=tmp_path)
+    await run_session(RunRequest(agent="nop", isolation=False, retries=7, max_cost=3.0), session)
     (store,) = list_runs("toy", root=tmp_path)
-    (again,) = (await run_session(store, hooks, {"max_cost": 5.0})).runs
+    (again,) = await run_session(store, session, {"max_cost": 5.0})
     assert (again.config.retries, again.config.max_cost, store.config().max_cost) == (2, 5.0, 5.0)
 
 

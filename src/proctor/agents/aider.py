@@ -6,9 +6,8 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
-from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
@@ -106,54 +105,6 @@ _SWITCHES: Final = (
 )
 
 
-class Aider(PythonAgent):
-    """aider. Turns are limited by the gateway: it has no limit of its own."""
-
-    name = "aider"
-    title = "aider"
-    command = "aider"
-    command_variable = "AIDER_BIN"
-    python_package = "aider-chat"
-    remedy = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
-    dialects = ("chat", "messages")
-    efforts = EFFORTS
-    scripted_model = "gpt-5.5"
-    known_release = "0.86"
-    launcher = _LAUNCHER
-    foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
-    reserved_variables = frozenset(
-        {
-            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"),
-            *("LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"),
-        }
-    )
-    folders = {"AGENT_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        options = self._setup.agent_options
-        if options.system_prompt is not None or options.append_system_prompt is not None:
-            raise UsageError("aider cannot be given a system prompt", fix="leave the option out")
-        if options.allowed_tools:
-            raise UsageError("aider has no tools", fix="leave --allowed-tools out")
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """The gateway as the model's provider; nothing is downloaded."""
-        gateway = litellm_variables(self._dialect(request), url)
-        return super().variables(request, url) | gateway
-
-    def program_arguments(self, request: AgentRequest) -> list[str]:
-        """One model for everything; no questions, no commits, nothing from the net."""
-        model = litellm_model(self._dialect(request), request.model)
-        words = ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
-        effort = self._setup.agent_options.effort
-        return words if effort is None else [*words, "--reasoning-effort", effort]
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of what the launcher prints."""
-        return AiderReader(on_progress, model)
-
-
 class _AiderEvent(msgspec.Struct):
     proctor: str
     text: str = ""
@@ -196,3 +147,48 @@ class AiderReader(JsonLinesReader[_AiderEvent]):
                 cache_write_5m=event.written,
             )
         )
+
+
+class Aider(PythonAgent):
+    """aider. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "aider"
+    title = "aider"
+    command = "aider"
+    command_variable = "AIDER_BIN"
+    python_package = "aider-chat"
+    remedy = "pipx install 'aider-chat==0.86.*', or set AIDER_BIN"
+    dialects = ("chat", "messages")
+    efforts = EFFORTS
+    scripted_model = "gpt-5.5"
+    known_release = "0.86"
+    launcher = _LAUNCHER
+    foreign_variables = ("AIDER_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "OPENROUTER_*", "PYTHON*")
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY"),
+            *("LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"),
+        }
+    )
+    folders = {"AGENT_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
+    reader = AiderReader
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        options = self._setup.agent_options
+        if options.system_prompt is not None or options.append_system_prompt is not None:
+            raise UsageError("aider cannot be given a system prompt", fix="leave the option out")
+        if options.allowed_tools:
+            raise UsageError("aider has no tools", fix="leave --allowed-tools out")
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the model's provider; nothing is downloaded."""
+        gateway = litellm_variables(self._dialect(request), url)
+        return super().variables(request, url) | gateway
+
+    def program_arguments(self, request: AgentRequest) -> list[str]:
+        """One model for everything; no questions, no commits, nothing from the net."""
+        model = litellm_model(self._dialect(request), request.model)
+        words = ["--model", model, "--weak-model", model, "--editor-model", model, *_SWITCHES]
+        effort = self._setup.agent_options.effort
+        return words if effort is None else [*words, "--reasoning-effort", effort]

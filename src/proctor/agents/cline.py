@@ -7,8 +7,8 @@ import msgspec
 
 from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import ProgramReader, check_prompt
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.program_agent import check_prompt
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
@@ -23,86 +23,6 @@ _SETTINGS: Final = {
     "tools": {"web_search": {"enabled": False}, "image_generation": {"enabled": False}},
 }
 _FINISHED: Final = "completed"
-
-
-class Cline(BunAgent):
-    """Cline. Turns are limited by the gateway: it has no limit of its own.
-
-    Its sessions run in the program itself, and not in the daemon that it otherwise leaves behind.
-    """
-
-    name = "cline"
-    title = "Cline"
-    command = "cline"
-    command_variable = "CLINE_BIN"
-    npm_packages = ("cline",)
-    remedy = "npm install -g cline, or set CLINE_BIN"
-    dialects = ("chat", "messages")
-    efforts = ("none", "low", "medium", "high", "xhigh")
-    scripted_model = "gpt-5.5"
-    native_patterns = ("node_modules/@cline/cli-linux-*/bin/cline", "@cline/cli-linux-*/bin/cline")
-    foreign_variables = ("CLINE_*", "OPENAI_*", "ANTHROPIC_*", "OTEL_*", "BUN_*", "POSTHOG_*", "LANGFUSE_*")
-    reserved_variables = frozenset(
-        {
-            *("CLINE_DIR", "CLINE_SANDBOX", "CLINE_SANDBOX_DATA_DIR", "CLINE_SESSION_BACKEND_MODE", "CLINE_API_KEY"),
-            *("CLINE_DATA_DIR", "CLINE_NO_AUTO_UPDATE", "BUN_OPTIONS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
-        }
-    )
-    folders = {"CLINE_DIR": "cline", "CLINE_SANDBOX_DATA_DIR": "cline/data"}  # noqa: RUF012 - a constant of the class
-    own_folder = "CLINE_DIR"
-    prompt_option = "--"
-    # It looks for these hosts even where its telemetry is off.
-    blocked_hosts = ("cline.bot",)
-    # Interrupted, it exits with 0.
-    grace_seconds = 0.0
-    # It looks for files of instructions by reading them.
-    hidden_folders = (
-        *(".cline", ".clinerules", ".agents", ".claude", ".mcp.json", ".cursor", ".cursorrules", ".windsurfrules"),
-        *(".windsurf", "AGENTS.md", "CLAUDE.md", "GEMINI.md"),
-    )
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.allowed_tools:
-            raise UsageError("Cline cannot be limited to some of its tools", fix="leave --allowed-tools out")
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The gateway as the only provider; no telemetry; what is appended is a rule of the user's."""
-        provider, path = _PROVIDERS[self._dialect(request)]
-        settings = {
-            "provider": provider,
-            "apiKey": KEY_PLACEHOLDER,
-            "model": request.model,
-            "baseUrl": url + path,
-        }
-        entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
-        providers = {"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: entry}}
-        files = {
-            "cline/data/settings/providers.json": json.dumps(providers),
-            "cline/data/settings/global-settings.json": json.dumps(_SETTINGS),
-        }
-        if self._setup.agent_options.append_system_prompt is not None:
-            files["cline/rules/proctor.md"] = self._setup.agent_options.append_system_prompt
-        return files
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """A folder of its own, no daemon, no updates."""
-        own = {"CLINE_SANDBOX": "1", "CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}
-        return {**super().variables(request, url), **own}
-
-    def arguments(self, request: AgentRequest) -> list[str]:
-        """One prompt without questions; the environment is the fence."""
-        options = self._setup.agent_options
-        words = ["--json", "--auto-approve", "true"]
-        if options.effort is not None:
-            words += ["--thinking", options.effort]
-        if options.system_prompt is not None:
-            words.append(f"--system={check_prompt(options.system_prompt)}")
-        return words
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return ClineReader(on_progress, model)
 
 
 class _ClineUsage(msgspec.Struct, rename="camel"):
@@ -173,3 +93,80 @@ class ClineReader(JsonLinesReader[_ClineEvent]):
             case "error", _:
                 said = step.error.get("message") if isinstance(step.error, dict) else step.error
                 self._error = str(said or "it failed")
+
+
+class Cline(BunAgent):
+    """Cline. Turns are limited by the gateway: it has no limit of its own.
+
+    Its sessions run in the program itself, and not in the daemon that it otherwise leaves behind.
+    """
+
+    name = "cline"
+    title = "Cline"
+    command = "cline"
+    command_variable = "CLINE_BIN"
+    npm_packages = ("cline",)
+    remedy = "npm install -g cline, or set CLINE_BIN"
+    dialects = ("chat", "messages")
+    efforts = ("none", "low", "medium", "high", "xhigh")
+    scripted_model = "gpt-5.5"
+    native_patterns = ("node_modules/@cline/cli-linux-*/bin/cline", "@cline/cli-linux-*/bin/cline")
+    foreign_variables = ("CLINE_*", "OPENAI_*", "ANTHROPIC_*", "OTEL_*", "BUN_*", "POSTHOG_*", "LANGFUSE_*")
+    reserved_variables = frozenset(
+        {
+            *("CLINE_DIR", "CLINE_SANDBOX", "CLINE_SANDBOX_DATA_DIR", "CLINE_SESSION_BACKEND_MODE", "CLINE_API_KEY"),
+            *("CLINE_DATA_DIR", "CLINE_NO_AUTO_UPDATE", "BUN_OPTIONS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
+        }
+    )
+    folders = {"CLINE_DIR": "cline", "CLINE_SANDBOX_DATA_DIR": "cline/data"}  # noqa: RUF012 - a constant of the class
+    own_folder = "CLINE_DIR"
+    prompt_option = "--"
+    # It looks for these hosts even where its telemetry is off.
+    blocked_hosts = ("cline.bot",)
+    # Interrupted, it exits with 0.
+    grace_seconds = 0.0
+    # It looks for files of instructions by reading them.
+    hidden_folders = (
+        *(".cline", ".clinerules", ".agents", ".claude", ".mcp.json", ".cursor", ".cursorrules", ".windsurfrules"),
+        *(".windsurf", "AGENTS.md", "CLAUDE.md", "GEMINI.md"),
+    )
+    reader = ClineReader
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.allowed_tools:
+            raise UsageError("Cline cannot be limited to some of its tools", fix="leave --allowed-tools out")
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The gateway as the only provider; no telemetry; what is appended is a rule of the user's."""
+        provider, path = _PROVIDERS[self._dialect(request)]
+        settings = {
+            "provider": provider,
+            "apiKey": KEY_PLACEHOLDER,
+            "model": request.model,
+            "baseUrl": url + path,
+        }
+        entry = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        providers = {"version": 1, "lastUsedProvider": provider, "modes": {}, "providers": {provider: entry}}
+        files = {
+            "cline/data/settings/providers.json": json.dumps(providers),
+            "cline/data/settings/global-settings.json": json.dumps(_SETTINGS),
+        }
+        if self._setup.agent_options.append_system_prompt is not None:
+            files["cline/rules/proctor.md"] = self._setup.agent_options.append_system_prompt
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """A folder of its own, no daemon, no updates."""
+        own = {"CLINE_SANDBOX": "1", "CLINE_SESSION_BACKEND_MODE": "local", "CLINE_NO_AUTO_UPDATE": "1"}
+        return {**super().variables(request, url), **own}
+
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """One prompt without questions; the environment is the fence."""
+        options = self._setup.agent_options
+        words = ["--json", "--auto-approve", "true"]
+        if options.effort is not None:
+            words += ["--thinking", options.effort]
+        if options.system_prompt is not None:
+            words.append(f"--system={check_prompt(options.system_prompt)}")
+        return words

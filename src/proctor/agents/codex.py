@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
-from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.program_agent import MountedProgram, ProgramAgent
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
@@ -19,6 +19,64 @@ _PROVIDER: Final = "proctor"
 _INSTRUCTIONS: Final = "instructions.md"
 # Where npm puts the program of each platform, seen from a folder above the launcher.
 _NATIVE: Final = ("node_modules/@openai/codex-linux-*/vendor/*/bin/codex", "codex-linux-*/vendor/*/bin/codex")
+
+
+class _CodexUsage(msgspec.Struct):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+
+    @property
+    def tokens(self) -> Tokens:
+        """What it counts; its sub-agents are left out."""
+        known = self.cached_input_tokens + self.cache_write_input_tokens
+        return Tokens(
+            input=max(0, self.input_tokens - known),
+            output=self.output_tokens,
+            cache_read=self.cached_input_tokens,
+            cache_write_5m=self.cache_write_input_tokens,
+            reasoning=self.reasoning_output_tokens,
+        )
+
+
+class _CodexError(msgspec.Struct):
+    message: str = ""
+
+
+class _CodexItem(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    command: Any = None
+
+
+class _CodexEvent(msgspec.Struct):
+    type: str = ""
+    item: _CodexItem | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexError | None = None
+
+
+class CodexReader(JsonLinesReader[_CodexEvent]):
+    """Reads what ``codex exec --json`` prints. Items of errors are warnings: only a failed turn is one."""
+
+    decoder = msgspec.json.Decoder(_CodexEvent)
+
+    def handle_event(self, event: _CodexEvent) -> None:
+        """Read one event."""
+        match event.type:
+            case "item.started" if event.item is not None and event.item.type == "command_execution":
+                self._on_progress(truncate_line(f"runs {event.item.command}"))
+            case "item.completed" if event.item is not None:
+                self._steps += event.item.type not in {"error", "reasoning"}
+                if event.item.type == "agent_message":
+                    self._text = event.item.text
+                    self._on_progress(truncate_line(event.item.text))
+            case "turn.completed":
+                self._finished, self._tokens = True, event.usage.tokens if event.usage is not None else None
+            case "turn.failed":
+                self._error = (event.error or _CodexError()).message or "its turn failed"
 
 
 class Codex(ProgramAgent):
@@ -38,6 +96,7 @@ class Codex(ProgramAgent):
     reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
     folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
     version_line = re.compile(r"codex\S* \d+\.\d+\S*")
+    reader = CodexReader
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         super().__init__(setup)
@@ -98,68 +157,6 @@ class Codex(ProgramAgent):
         words = ["exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check"]
         words += ["--disable", "plugins", "--disable", "apps"]
         return [*words, "-"]
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return CodexReader(on_progress, model)
-
-
-class _CodexUsage(msgspec.Struct):
-    input_tokens: int = 0
-    cached_input_tokens: int = 0
-    cache_write_input_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_output_tokens: int = 0
-
-    @property
-    def tokens(self) -> Tokens:
-        """What it counts; its sub-agents are left out."""
-        known = self.cached_input_tokens + self.cache_write_input_tokens
-        return Tokens(
-            input=max(0, self.input_tokens - known),
-            output=self.output_tokens,
-            cache_read=self.cached_input_tokens,
-            cache_write_5m=self.cache_write_input_tokens,
-            reasoning=self.reasoning_output_tokens,
-        )
-
-
-class _CodexError(msgspec.Struct):
-    message: str = ""
-
-
-class _CodexItem(msgspec.Struct):
-    type: str = ""
-    text: str = ""
-    command: Any = None
-
-
-class _CodexEvent(msgspec.Struct):
-    type: str = ""
-    item: _CodexItem | None = None
-    usage: _CodexUsage | None = None
-    error: _CodexError | None = None
-
-
-class CodexReader(JsonLinesReader[_CodexEvent]):
-    """Reads what ``codex exec --json`` prints. Items of errors are warnings: only a failed turn is one."""
-
-    decoder = msgspec.json.Decoder(_CodexEvent)
-
-    def handle_event(self, event: _CodexEvent) -> None:
-        """Read one event."""
-        match event.type:
-            case "item.started" if event.item is not None and event.item.type == "command_execution":
-                self._on_progress(truncate_line(f"runs {event.item.command}"))
-            case "item.completed" if event.item is not None:
-                self._steps += event.item.type not in {"error", "reasoning"}
-                if event.item.type == "agent_message":
-                    self._text = event.item.text
-                    self._on_progress(truncate_line(event.item.text))
-            case "turn.completed":
-                self._finished, self._tokens = True, event.usage.tokens if event.usage is not None else None
-            case "turn.failed":
-                self._error = (event.error or _CodexError()).message or "its turn failed"
 
 
 def _config(lines: dict[str, Any], sections: dict[str, dict[str, Any]]) -> str:

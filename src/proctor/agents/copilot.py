@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import MountedProgram, ProgramAgent, ProgramReader
-from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.program_agent import MountedProgram, ProgramAgent
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.files import cache_root
@@ -31,6 +31,42 @@ _PROVIDERS: Final = {
     "responses": ("openai", "responses", "/v1"),
     "messages": ("anthropic", "completions", ""),
 }
+
+
+class _CopilotData(msgspec.Struct):
+    content: Any = None
+    message: str = ""
+    toolName: str = ""  # noqa: N815 - as the program writes it
+    arguments: Any = None
+
+
+class _CopilotEvent(msgspec.Struct):
+    type: str = ""
+    data: _CopilotData | None = None
+    exitCode: int | None = None  # noqa: N815 - as the program writes it
+
+
+class CopilotReader(JsonLinesReader[_CopilotEvent]):
+    """Reads what ``copilot --output-format json`` prints. It has no counts of tokens."""
+
+    decoder = msgspec.json.Decoder(_CopilotEvent)
+
+    def handle_event(self, event: _CopilotEvent) -> None:
+        """Read one event."""
+        data = event.data or _CopilotData()
+        match event.type:
+            case "tool.execution_start":
+                self._steps += 1
+                self._show_tool(data.toolName, data.arguments)
+            case "assistant.message" if isinstance(data.content, str) and data.content:
+                self._text = data.content
+                self._on_progress(truncate_line(data.content))
+            case "session.error":
+                self._error = data.message or "its session failed"
+            case "result":
+                self._finished = event.exitCode == 0
+                if self._finished:
+                    self._error = ""  # it has recovered from it
 
 
 class Copilot(ProgramAgent):
@@ -61,6 +97,7 @@ class Copilot(ProgramAgent):
         }
     )
     folders = {"COPILOT_HOME": "copilot", "COPILOT_CACHE_HOME": "copilot-cache"}  # noqa: RUF012 - a constant of the class
+    reader = CopilotReader
 
     def __init__(self, setup: AgentSetup | None = None) -> None:
         super().__init__(setup)
@@ -116,46 +153,6 @@ class Copilot(ProgramAgent):
         if options.append_system_prompt is not None:
             words += ["--agent", _PROFILE]
         return words
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return CopilotReader(on_progress, model)
-
-
-class _CopilotData(msgspec.Struct):
-    content: Any = None
-    message: str = ""
-    toolName: str = ""  # noqa: N815 - as the program writes it
-    arguments: Any = None
-
-
-class _CopilotEvent(msgspec.Struct):
-    type: str = ""
-    data: _CopilotData | None = None
-    exitCode: int | None = None  # noqa: N815 - as the program writes it
-
-
-class CopilotReader(JsonLinesReader[_CopilotEvent]):
-    """Reads what ``copilot --output-format json`` prints. It has no counts of tokens."""
-
-    decoder = msgspec.json.Decoder(_CopilotEvent)
-
-    def handle_event(self, event: _CopilotEvent) -> None:
-        """Read one event."""
-        data = event.data or _CopilotData()
-        match event.type:
-            case "tool.execution_start":
-                self._steps += 1
-                self._show_tool(data.toolName, data.arguments)
-            case "assistant.message" if isinstance(data.content, str) and data.content:
-                self._text = data.content
-                self._on_progress(truncate_line(data.content))
-            case "session.error":
-                self._error = data.message or "its session failed"
-            case "result":
-                self._finished = event.exitCode == 0
-                if self._finished:
-                    self._error = ""  # it has recovered from it
 
 
 def _unpacked(native: Path) -> Path:

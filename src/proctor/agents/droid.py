@@ -7,8 +7,8 @@ import msgspec
 
 from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import ProgramReader, check_prompt
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup, ProgressCallback
+from proctor.agents.program_agent import check_prompt
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
@@ -23,89 +23,6 @@ _PROVIDERS: Final = {
     "responses": ("openai", "/v1"),
     "messages": ("anthropic", ""),
 }
-
-
-class Droid(BunAgent):
-    """Droid. Turns are limited by the gateway: it has no limit of its own."""
-
-    name = "droid"
-    title = "Droid"
-    command = "droid"
-    command_variable = "DROID_BIN"
-    npm_packages = ("droid",)
-    remedy = "npm install -g droid, or set DROID_BIN"
-    dialects = ("chat", "responses", "messages")
-    efforts = ("none", "off", "minimal", "low", "medium", "high", "xhigh", "max")
-    native_patterns = (
-        "node_modules/@factory/cli-linux-*/bin/droid",
-        "@factory/cli-linux-*/bin/droid",
-    )
-    foreign_variables = ("FACTORY_*", "DROID_*", "OTEL_*", "BUN_*")
-    reserved_variables = frozenset(
-        {
-            *("FACTORY_API_KEY", "FACTORY_TOKEN", "FACTORY_HOME_OVERRIDE", "FACTORY_AIRGAP_ENABLED", "BUN_OPTIONS"),
-            *("FACTORY_API_BASE_URL", "FACTORY_RUNTIME_SETTINGS_PATH", "FACTORY_APPEND_SYSTEM_PROMPT"),
-        }
-    )
-    folders = {"FACTORY_HOME_OVERRIDE": "droid"}  # noqa: RUF012 - a constant of the class
-    own_folder = "FACTORY_HOME_OVERRIDE"
-    # Interrupted, it exits with 0.
-    grace_seconds = 0.0
-    # It looks for files of instructions by reading them.
-    hidden_folders = (".factory", ".agents", ".claude", ".mcp.json", "AGENTS.md", "Agents.md", "CLAUDE.md")
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.system_prompt is not None:
-            raise UsageError(
-                "Droid cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
-            )
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The gateway as the provider of the only model; no hooks, nothing from the net."""
-        provider, path = _PROVIDERS[self._dialect(request)]
-        model = {
-            "id": _MODEL,
-            "model": request.model,
-            "displayName": request.model,
-            "baseUrl": url + path,
-            "apiKey": KEY_PLACEHOLDER,
-            "provider": provider,
-            "maxOutputTokens": _OUTPUT_TOKENS,
-        }
-        settings: dict[str, Any] = {
-            "customModels": [model],
-            "hooksDisabled": True,
-            "cloudSessionSync": False,
-            "enableDroidShield": False,
-        }
-        return {"droid/.factory/settings.json": json.dumps(settings)}
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """A key that nobody checks, and no traffic of its own."""
-        own = {
-            "FACTORY_API_KEY": KEY_PLACEHOLDER,
-            "FACTORY_AIRGAP_ENABLED": "true",
-            "FACTORY_DISABLE_KEYRING": "true",
-            "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
-        }
-        return {**super().variables(request, url), **own}
-
-    def arguments(self, request: AgentRequest) -> list[str]:
-        """One prompt without questions; the environment is the fence."""
-        options = self._setup.agent_options
-        words = ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe", "--model", _MODEL]
-        if options.effort is not None:
-            words += ["--reasoning-effort", options.effort]
-        if options.allowed_tools:
-            words += ["--only-tools", ",".join(options.allowed_tools)]
-        if options.append_system_prompt is not None:
-            words.append(f"--append-system-prompt={check_prompt(options.append_system_prompt)}")
-        return words
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return DroidReader(on_progress, model)
 
 
 class _DroidUsage(msgspec.Struct):
@@ -158,3 +75,83 @@ class DroidReader(JsonLinesReader[_DroidEvent]):
                 self._text = event.final_text or self._text
                 self._requests = event.num_turns
                 self._tokens = event.usage.tokens if event.usage is not None else None
+
+
+class Droid(BunAgent):
+    """Droid. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "droid"
+    title = "Droid"
+    command = "droid"
+    command_variable = "DROID_BIN"
+    npm_packages = ("droid",)
+    remedy = "npm install -g droid, or set DROID_BIN"
+    dialects = ("chat", "responses", "messages")
+    efforts = ("none", "off", "minimal", "low", "medium", "high", "xhigh", "max")
+    native_patterns = (
+        "node_modules/@factory/cli-linux-*/bin/droid",
+        "@factory/cli-linux-*/bin/droid",
+    )
+    foreign_variables = ("FACTORY_*", "DROID_*", "OTEL_*", "BUN_*")
+    reserved_variables = frozenset(
+        {
+            *("FACTORY_API_KEY", "FACTORY_TOKEN", "FACTORY_HOME_OVERRIDE", "FACTORY_AIRGAP_ENABLED", "BUN_OPTIONS"),
+            *("FACTORY_API_BASE_URL", "FACTORY_RUNTIME_SETTINGS_PATH", "FACTORY_APPEND_SYSTEM_PROMPT"),
+        }
+    )
+    folders = {"FACTORY_HOME_OVERRIDE": "droid"}  # noqa: RUF012 - a constant of the class
+    own_folder = "FACTORY_HOME_OVERRIDE"
+    # Interrupted, it exits with 0.
+    grace_seconds = 0.0
+    # It looks for files of instructions by reading them.
+    hidden_folders = (".factory", ".agents", ".claude", ".mcp.json", "AGENTS.md", "Agents.md", "CLAUDE.md")
+    reader = DroidReader
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.system_prompt is not None:
+            raise UsageError(
+                "Droid cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
+            )
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The gateway as the provider of the only model; no hooks, nothing from the net."""
+        provider, path = _PROVIDERS[self._dialect(request)]
+        model = {
+            "id": _MODEL,
+            "model": request.model,
+            "displayName": request.model,
+            "baseUrl": url + path,
+            "apiKey": KEY_PLACEHOLDER,
+            "provider": provider,
+            "maxOutputTokens": _OUTPUT_TOKENS,
+        }
+        settings: dict[str, Any] = {
+            "customModels": [model],
+            "hooksDisabled": True,
+            "cloudSessionSync": False,
+            "enableDroidShield": False,
+        }
+        return {"droid/.factory/settings.json": json.dumps(settings)}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """A key that nobody checks, and no traffic of its own."""
+        own = {
+            "FACTORY_API_KEY": KEY_PLACEHOLDER,
+            "FACTORY_AIRGAP_ENABLED": "true",
+            "FACTORY_DISABLE_KEYRING": "true",
+            "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
+        }
+        return {**super().variables(request, url), **own}
+
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """One prompt without questions; the environment is the fence."""
+        options = self._setup.agent_options
+        words = ["exec", "--output-format", "stream-json", "--skip-permissions-unsafe", "--model", _MODEL]
+        if options.effort is not None:
+            words += ["--reasoning-effort", options.effort]
+        if options.allowed_tools:
+            words += ["--only-tools", ",".join(options.allowed_tools)]
+        if options.append_system_prompt is not None:
+            words.append(f"--append-system-prompt={check_prompt(options.append_system_prompt)}")
+        return words

@@ -7,9 +7,8 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
-from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
@@ -75,63 +74,6 @@ os._exit(code)
 _SUBMITTED: Final = "Submitted"
 
 
-class MiniSweAgent(PythonAgent):
-    """mini-SWE-agent. Turns and cost are limited by the gateway: its own limits are off."""
-
-    name = "mini_swe_agent"
-    title = "mini-SWE-agent"
-    command = "mini"
-    command_variable = "MINI_SWE_AGENT_BIN"
-    python_package = "mini-swe-agent"
-    remedy = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
-    dialects = ("chat", "messages")
-    efforts = EFFORTS
-    scripted_model = "gpt-5.5"
-    launcher = _LAUNCHER
-    foreign_variables = ("MSWEA_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*")
-    reserved_variables = frozenset(
-        {
-            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
-            *("LITELLM_LOCAL_MODEL_COST_MAP", "MSWEA_CONFIGURED", "MSWEA_GLOBAL_CONFIG_DIR", "MSWEA_SILENT_STARTUP"),
-        }
-    )
-    # Interrupted, it exits and leaves its command behind.
-    grace_seconds = 0.0
-    folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.allowed_tools:
-            raise UsageError("mini-SWE-agent has one tool, its shell", fix="leave --allowed-tools out")
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The prompts and the effort of the run, for the launcher."""
-        options = self._setup.agent_options
-        return {"mini/run.json": json.dumps([options.system_prompt, options.append_system_prompt, options.effort])}
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """The gateway as the model's provider; nothing is asked, downloaded or tried again."""
-        gateway = litellm_variables(self._dialect(request), url)
-        return (
-            super().variables(request, url)
-            | gateway
-            | {
-                "MSWEA_CONFIGURED": "true",
-                "MSWEA_COST_TRACKING": "ignore_errors",
-                "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-                "MSWEA_SILENT_STARTUP": "1",
-            }
-        )
-
-    def program_arguments(self, request: AgentRequest) -> list[str]:
-        """Without questions; the launcher adds the configuration."""
-        return ["--yolo", "--exit-immediately", "--model", litellm_model(self._dialect(request), request.model)]
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of what the launcher prints."""
-        return MiniSweAgentReader(on_progress, model)
-
-
 class _MiniPromptDetails(msgspec.Struct):
     cached_tokens: int | None = None
 
@@ -189,3 +131,57 @@ class MiniSweAgentReader(JsonLinesReader[_MiniEvent]):
                 self._error = self._error or f"{event.status}: {event.text}"
             case "error":
                 self._error = event.text
+
+
+class MiniSweAgent(PythonAgent):
+    """mini-SWE-agent. Turns and cost are limited by the gateway: its own limits are off."""
+
+    name = "mini_swe_agent"
+    title = "mini-SWE-agent"
+    command = "mini"
+    command_variable = "MINI_SWE_AGENT_BIN"
+    python_package = "mini-swe-agent"
+    remedy = "pipx install mini-swe-agent && pipx inject mini-swe-agent mcp, or set MINI_SWE_AGENT_BIN"
+    dialects = ("chat", "messages")
+    efforts = EFFORTS
+    scripted_model = "gpt-5.5"
+    launcher = _LAUNCHER
+    foreign_variables = ("MSWEA_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*")
+    reserved_variables = frozenset(
+        {
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
+            *("LITELLM_LOCAL_MODEL_COST_MAP", "MSWEA_CONFIGURED", "MSWEA_GLOBAL_CONFIG_DIR", "MSWEA_SILENT_STARTUP"),
+        }
+    )
+    # Interrupted, it exits and leaves its command behind.
+    grace_seconds = 0.0
+    folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
+    reader = MiniSweAgentReader
+
+    def __init__(self, setup: AgentSetup | None = None) -> None:
+        super().__init__(setup)
+        if self._setup.agent_options.allowed_tools:
+            raise UsageError("mini-SWE-agent has one tool, its shell", fix="leave --allowed-tools out")
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The prompts and the effort of the run, for the launcher."""
+        options = self._setup.agent_options
+        return {"mini/run.json": json.dumps([options.system_prompt, options.append_system_prompt, options.effort])}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the model's provider; nothing is asked, downloaded or tried again."""
+        gateway = litellm_variables(self._dialect(request), url)
+        return (
+            super().variables(request, url)
+            | gateway
+            | {
+                "MSWEA_CONFIGURED": "true",
+                "MSWEA_COST_TRACKING": "ignore_errors",
+                "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+                "MSWEA_SILENT_STARTUP": "1",
+            }
+        )
+
+    def program_arguments(self, request: AgentRequest) -> list[str]:
+        """Without questions; the launcher adds the configuration."""
+        return ["--yolo", "--exit-immediately", "--model", litellm_model(self._dialect(request), request.model)]

@@ -7,8 +7,7 @@ import msgspec
 
 from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
-from proctor.agents.program_agent import ProgramReader
-from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
@@ -28,92 +27,6 @@ _INSTALLED: Final = {
     "config/opencode/node_modules/.keep": "",
     "config/opencode/package-lock.json": json.dumps({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}),
 }
-
-
-class OpenCode(BunAgent):
-    """OpenCode. Turns are limited by the gateway. After an error whose text has
-    words such as `rate limit`, or numbers such as 500, it tries five more times within a minute, whatever the status.
-    """
-
-    name = "opencode"
-    title = "OpenCode"
-    command = "opencode"
-    command_variable = "OPENCODE_BIN"
-    npm_packages = ("opencode-ai",)
-    remedy = "npm install -g opencode-ai, or set OPENCODE_BIN"
-    dialects = ("chat", "responses", "messages", "gemini")
-    efforts = EFFORTS
-    preload_variable = "BUN_INSPECT_PRELOAD"
-    # `baseline` runs on any processor.
-    native_patterns = (
-        "node_modules/opencode-linux-*-baseline/bin/opencode",
-        "node_modules/opencode-linux-*/bin/opencode",
-        "opencode-linux-*-baseline/bin/opencode",
-        "opencode-linux-*/bin/opencode",
-    )
-    foreign_variables = ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OTEL_*", "BUN_*")
-    reserved_variables = frozenset(
-        {"BUN_INSPECT_PRELOAD", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_CONFIG_CONTENT"}
-    )
-    folders = {  # noqa: RUF012 - a constant of the class
-        "XDG_CONFIG_HOME": "config",
-        "XDG_DATA_HOME": "data",
-        "XDG_STATE_HOME": "state",
-    }
-    own_folder = "XDG_CONFIG_HOME"
-    # It has switches for all that the repository configures but for the plugins in this folder.
-    hidden_folders = (".opencode",)
-    # An interrupt does not end it.
-    grace_seconds = 0.0
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""
-        options = self._setup.agent_options
-        name, path = _PROVIDERS[self._dialect(request)]
-        provider: dict[str, Any] = {
-            "options": {"baseURL": url + path, "apiKey": KEY_PLACEHOLDER},
-            "models": {request.model: {}},
-        }
-        if name == _OWN_PROVIDER:
-            provider["npm"] = "@ai-sdk/openai-compatible"
-            if options.effort is not None:
-                variants = {options.effort: {"reasoningEffort": options.effort}}
-                provider["models"] = {request.model: {"reasoning": True, "variants": variants}}
-        config: dict[str, Any] = {
-            "share": "disabled",
-            "autoupdate": False,
-            "enabled_providers": [name],
-            "provider": {name: provider},
-            "small_model": f"{name}/{request.model}",
-            "permission": "allow",
-        }
-        if options.allowed_tools:
-            config["permission"] = {"*": "deny", **dict.fromkeys(options.allowed_tools, "allow")}
-        if options.system_prompt is not None:
-            config["agent"] = {_AGENT: {"prompt": options.system_prompt}}
-        files = {"config/opencode/opencode.json": json.dumps(config), **_INSTALLED}
-        if options.append_system_prompt is not None:
-            files["config/opencode/AGENTS.md"] = options.append_system_prompt
-        return files
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """No traffic but to the gateway, and no configuration of the repository's."""
-        switches = (
-            *("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH"),
-            *("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE"),
-        )
-        return {**super().variables(request, url), **{f"OPENCODE_{name}": "1" for name in switches}}
-
-    def arguments(self, request: AgentRequest) -> list[str]:
-        """One message; with a title, it does not ask the model for one."""
-        model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
-        words = ["run", "--format", "json", "--agent", _AGENT, "--title", "task", "--model", model]
-        effort = self._setup.agent_options.effort
-        return words if effort is None else [*words, "--variant", effort]
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return OpenCodeReader(on_progress, model)
 
 
 class _Cache(msgspec.Struct):
@@ -180,6 +93,89 @@ class OpenCodeReader(JsonLinesReader[_Event]):
                     self._add_tokens(part.tokens.total)
             case "error":
                 self._error = _error_text(event.error)
+
+
+class OpenCode(BunAgent):
+    """OpenCode. Turns are limited by the gateway. After an error whose text has
+    words such as `rate limit`, or numbers such as 500, it tries five more times within a minute, whatever the status.
+    """
+
+    name = "opencode"
+    title = "OpenCode"
+    command = "opencode"
+    command_variable = "OPENCODE_BIN"
+    npm_packages = ("opencode-ai",)
+    remedy = "npm install -g opencode-ai, or set OPENCODE_BIN"
+    dialects = ("chat", "responses", "messages", "gemini")
+    efforts = EFFORTS
+    preload_variable = "BUN_INSPECT_PRELOAD"
+    # `baseline` runs on any processor.
+    native_patterns = (
+        "node_modules/opencode-linux-*-baseline/bin/opencode",
+        "node_modules/opencode-linux-*/bin/opencode",
+        "opencode-linux-*-baseline/bin/opencode",
+        "opencode-linux-*/bin/opencode",
+    )
+    foreign_variables = ("OPENCODE_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OTEL_*", "BUN_*")
+    reserved_variables = frozenset(
+        {"BUN_INSPECT_PRELOAD", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "OPENCODE_CONFIG_CONTENT"}
+    )
+    folders = {  # noqa: RUF012 - a constant of the class
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+    }
+    own_folder = "XDG_CONFIG_HOME"
+    # It has switches for all that the repository configures but for the plugins in this folder.
+    hidden_folders = (".opencode",)
+    # An interrupt does not end it.
+    grace_seconds = 0.0
+    reader = OpenCodeReader
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The gateway as a provider, nothing from the net, no questions; what is appended are the user's rules."""
+        options = self._setup.agent_options
+        name, path = _PROVIDERS[self._dialect(request)]
+        provider: dict[str, Any] = {
+            "options": {"baseURL": url + path, "apiKey": KEY_PLACEHOLDER},
+            "models": {request.model: {}},
+        }
+        if name == _OWN_PROVIDER:
+            provider["npm"] = "@ai-sdk/openai-compatible"
+            if options.effort is not None:
+                variants = {options.effort: {"reasoningEffort": options.effort}}
+                provider["models"] = {request.model: {"reasoning": True, "variants": variants}}
+        config: dict[str, Any] = {
+            "share": "disabled",
+            "autoupdate": False,
+            "enabled_providers": [name],
+            "provider": {name: provider},
+            "small_model": f"{name}/{request.model}",
+            "permission": "allow",
+        }
+        if options.allowed_tools:
+            config["permission"] = {"*": "deny", **dict.fromkeys(options.allowed_tools, "allow")}
+        if options.system_prompt is not None:
+            config["agent"] = {_AGENT: {"prompt": options.system_prompt}}
+        files = {"config/opencode/opencode.json": json.dumps(config), **_INSTALLED}
+        if options.append_system_prompt is not None:
+            files["config/opencode/AGENTS.md"] = options.append_system_prompt
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """No traffic but to the gateway, and no configuration of the repository's."""
+        switches = (
+            *("DISABLE_PROJECT_CONFIG", "DISABLE_EXTERNAL_SKILLS", "DISABLE_CLAUDE_CODE", "DISABLE_MODELS_FETCH"),
+            *("DISABLE_AUTOUPDATE", "DISABLE_LSP_DOWNLOAD", "DISABLE_SHARE", "PURE"),
+        )
+        return {**super().variables(request, url), **{f"OPENCODE_{name}": "1" for name in switches}}
+
+    def arguments(self, request: AgentRequest) -> list[str]:
+        """One message; with a title, it does not ask the model for one."""
+        model = f"{_PROVIDERS[self._dialect(request)][0]}/{request.model}"
+        words = ["run", "--format", "json", "--agent", _AGENT, "--title", "task", "--model", model]
+        effort = self._setup.agent_options.effort
+        return words if effort is None else [*words, "--variant", effort]
 
 
 def _error_text(error: Any) -> str:

@@ -7,9 +7,8 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_base, litellm_model, litellm_variables
-from proctor.agents.program_agent import ProgramReader
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
@@ -89,66 +88,6 @@ os._exit(code)
 """
 
 
-class OpenHands(PythonAgent):
-    """OpenHands. Turns are limited by the gateway: its own limit is far beyond."""
-
-    name = "openhands"
-    title = "OpenHands"
-    command = "openhands"
-    command_variable = "OPENHANDS_BIN"
-    python_package = "openhands"
-    remedy = "pipx install 'openhands==1.16.*' with Python 3.12 or newer, or set OPENHANDS_BIN"
-    dialects = ("chat", "responses", "messages")
-    efforts = ("none", "low", "medium", "high", "xhigh")
-    scripted_model = "kimi-k2.5"
-    known_release = "1.16"
-    launcher = _LAUNCHER
-    foreign_variables = ("OPENHANDS_*", "LLM_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*", "OTEL_*", "LMNR_*")
-    reserved_variables = frozenset(
-        {
-            *("LLM_MODEL", "LLM_API_KEY", "LLM_BASE_URL", "OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR"),
-            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
-            *("LITELLM_LOCAL_MODEL_COST_MAP", "OPENHANDS_WORK_DIR"),
-        }
-    )
-    folders = {  # noqa: RUF012 - a constant of the class
-        "OPENHANDS_PERSISTENCE_DIR": "openhands",
-        "OPENHANDS_CONVERSATIONS_DIR": "openhands/conversations",
-    }
-    # Interrupted, it waits for the model.
-    grace_seconds = 0.0
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The options of the run, for the launcher."""
-        options = self._setup.agent_options
-        given = {
-            "system": options.system_prompt,
-            "appended": options.append_system_prompt,
-            "tools": options.allowed_tools,
-            "effort": options.effort,
-        }
-        return {"openhands/run.json": json.dumps(given)}
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """The gateway as the model's provider; nothing is downloaded."""
-        dialect = self._dialect(request)
-        own = {
-            "LLM_MODEL": litellm_model(dialect, request.model),
-            "LLM_API_KEY": KEY_PLACEHOLDER,
-            "LLM_BASE_URL": litellm_base(dialect, url),
-            "OPENHANDS_SUPPRESS_BANNER": "1",
-        }
-        return {**super().variables(request, url), **litellm_variables(dialect, url), **own}
-
-    def program_arguments(self, request: AgentRequest) -> list[str]:
-        """None: the launcher has all."""
-        return []
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of what the launcher prints."""
-        return OpenHandsReader(on_progress, model)
-
-
 class _OpenHandsEvent(msgspec.Struct):
     proctor: str
     text: str = ""
@@ -187,3 +126,60 @@ class OpenHandsReader(JsonLinesReader[_OpenHandsEvent]):
                     cache_write_5m=event.cache_write_tokens,
                     reasoning=event.reasoning_tokens,
                 )
+
+
+class OpenHands(PythonAgent):
+    """OpenHands. Turns are limited by the gateway: its own limit is far beyond."""
+
+    name = "openhands"
+    title = "OpenHands"
+    command = "openhands"
+    command_variable = "OPENHANDS_BIN"
+    python_package = "openhands"
+    remedy = "pipx install 'openhands==1.16.*' with Python 3.12 or newer, or set OPENHANDS_BIN"
+    dialects = ("chat", "responses", "messages")
+    efforts = ("none", "low", "medium", "high", "xhigh")
+    scripted_model = "kimi-k2.5"
+    known_release = "1.16"
+    launcher = _LAUNCHER
+    foreign_variables = ("OPENHANDS_*", "LLM_*", "LITELLM_*", "OPENAI_*", "ANTHROPIC_*", "PYTHON*", "OTEL_*", "LMNR_*")
+    reserved_variables = frozenset(
+        {
+            *("LLM_MODEL", "LLM_API_KEY", "LLM_BASE_URL", "OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR"),
+            *("OPENAI_API_BASE", "OPENAI_API_KEY", "ANTHROPIC_API_BASE", "ANTHROPIC_API_KEY", "LITELLM_MODE"),
+            *("LITELLM_LOCAL_MODEL_COST_MAP", "OPENHANDS_WORK_DIR"),
+        }
+    )
+    folders = {  # noqa: RUF012 - a constant of the class
+        "OPENHANDS_PERSISTENCE_DIR": "openhands",
+        "OPENHANDS_CONVERSATIONS_DIR": "openhands/conversations",
+    }
+    # Interrupted, it waits for the model.
+    grace_seconds = 0.0
+    reader = OpenHandsReader
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The options of the run, for the launcher."""
+        options = self._setup.agent_options
+        given = {
+            "system": options.system_prompt,
+            "appended": options.append_system_prompt,
+            "tools": options.allowed_tools,
+            "effort": options.effort,
+        }
+        return {"openhands/run.json": json.dumps(given)}
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The gateway as the model's provider; nothing is downloaded."""
+        dialect = self._dialect(request)
+        own = {
+            "LLM_MODEL": litellm_model(dialect, request.model),
+            "LLM_API_KEY": KEY_PLACEHOLDER,
+            "LLM_BASE_URL": litellm_base(dialect, url),
+            "OPENHANDS_SUPPRESS_BANNER": "1",
+        }
+        return {**super().variables(request, url), **litellm_variables(dialect, url), **own}
+
+    def program_arguments(self, request: AgentRequest) -> list[str]:
+        """None: the launcher has all."""
+        return []

@@ -7,8 +7,7 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.node_agent import NodeAgent
-from proctor.agents.program_agent import ProgramReader
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
@@ -23,66 +22,6 @@ _PROVIDERS: Final = {
     "gemini": ("google", "/v1beta"),
 }
 _FAILED: Final = frozenset({"error", "aborted"})
-
-
-class Pi(NodeAgent):
-    """The coding agent pi. Turns are limited by the gateway: it has no limit of its own."""
-
-    name = "pi"
-    title = "pi"
-    command = "pi"
-    command_variable = "PI_BIN"
-    npm_packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
-    remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
-    dialects = ("chat", "responses", "messages", "gemini")
-    efforts = ("off", "minimal", "low", "medium", "high", "xhigh")
-    foreign_variables = ("PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*")
-    reserved_variables = frozenset({"PI_CODING_AGENT_DIR", _KEY_VARIABLE})
-    folders = {"PI_CODING_AGENT_DIR": "pi"}  # noqa: RUF012 - a constant of the class
-    own_folder = "PI_CODING_AGENT_DIR"
-    node_version = (20, 6)
-    # Interrupted, it exits and leaves its commands behind.
-    grace_seconds = 0.0
-    # Its options leave out extensions, skills and AGENTS.md, but neither settings nor the system prompt in this folder.
-    hidden_folders = (".pi",)
-
-    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """The gateway as a provider, no retries, as the gateway retries; prompts."""
-        options = self._setup.agent_options
-        name, path = _PROVIDERS[self._dialect(request)]
-        provider: dict[str, Any] = {"baseUrl": url + path, "apiKey": _KEY_VARIABLE}
-        if name == _OWN_PROVIDER:
-            model = {"id": request.model, "reasoning": options.effort is not None}
-            provider |= {"api": "openai-completions", "models": [model]}
-        settings = {"retry": {"enabled": False, "provider": {"maxRetries": 0}}, "enableInstallTelemetry": False}
-        files = {
-            "pi/models.json": json.dumps({"providers": {name: provider}}),
-            "pi/settings.json": json.dumps(settings),
-        }
-        if options.system_prompt is not None:
-            files["pi/SYSTEM.md"] = options.system_prompt
-        if options.append_system_prompt is not None:
-            files["pi/APPEND_SYSTEM.md"] = options.append_system_prompt
-        return files
-
-    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
-        """The placeholder for the key, and no traffic of its own."""
-        own = {_KEY_VARIABLE: KEY_PLACEHOLDER, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
-        return {**super().variables(request, url), **own}
-
-    def script_arguments(self, request: AgentRequest) -> list[str]:
-        """One prompt; nothing of the repository's."""
-        words = ["--mode", "json", "--print", "--no-session"]
-        words += ["--provider", _PROVIDERS[self._dialect(request)][0], "--model", request.model or ""]
-        words += ["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]
-        options = self._setup.agent_options
-        if options.effort is not None:
-            words += ["--thinking", options.effort]
-        return [*words, "--tools", ",".join(options.allowed_tools)] if options.allowed_tools else words
-
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of its JSON lines."""
-        return PiReader(on_progress, model)
 
 
 class _Usage(msgspec.Struct, rename="camel"):
@@ -105,7 +44,6 @@ class _PiEvent(msgspec.Struct, rename="camel"):
     message: _Message | None = None
     tool_name: str = ""
     args: Any = None
-    final_error: str = ""
 
 
 class PiReader(JsonLinesReader[_PiEvent]):
@@ -142,3 +80,60 @@ class PiReader(JsonLinesReader[_PiEvent]):
                 input=used.input, output=used.output, cache_read=used.cache_read, cache_write_5m=used.cache_write
             )
             self._add_tokens(tokens)
+
+
+class Pi(NodeAgent):
+    """The coding agent pi. Turns are limited by the gateway: it has no limit of its own."""
+
+    name = "pi"
+    title = "pi"
+    command = "pi"
+    command_variable = "PI_BIN"
+    npm_packages = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
+    remedy = "npm install -g @mariozechner/pi-coding-agent, or set PI_BIN"
+    dialects = ("chat", "responses", "messages", "gemini")
+    efforts = ("off", "minimal", "low", "medium", "high", "xhigh")
+    foreign_variables = ("PI_*", "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*")
+    reserved_variables = frozenset({"PI_CODING_AGENT_DIR", _KEY_VARIABLE})
+    folders = {"PI_CODING_AGENT_DIR": "pi"}  # noqa: RUF012 - a constant of the class
+    own_folder = "PI_CODING_AGENT_DIR"
+    node_version = (20, 6)
+    # Interrupted, it exits and leaves its commands behind.
+    grace_seconds = 0.0
+    # Its options leave out extensions, skills and AGENTS.md, but neither settings nor the system prompt in this folder.
+    hidden_folders = (".pi",)
+    reader = PiReader
+
+    def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
+        """The gateway as a provider, no retries, as the gateway retries; prompts."""
+        options = self._setup.agent_options
+        name, path = _PROVIDERS[self._dialect(request)]
+        provider: dict[str, Any] = {"baseUrl": url + path, "apiKey": _KEY_VARIABLE}
+        if name == _OWN_PROVIDER:
+            model = {"id": request.model, "reasoning": options.effort is not None}
+            provider |= {"api": "openai-completions", "models": [model]}
+        settings = {"retry": {"enabled": False, "provider": {"maxRetries": 0}}, "enableInstallTelemetry": False}
+        files = {
+            "pi/models.json": json.dumps({"providers": {name: provider}}),
+            "pi/settings.json": json.dumps(settings),
+        }
+        if options.system_prompt is not None:
+            files["pi/SYSTEM.md"] = options.system_prompt
+        if options.append_system_prompt is not None:
+            files["pi/APPEND_SYSTEM.md"] = options.append_system_prompt
+        return files
+
+    def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
+        """The placeholder for the key, and no traffic of its own."""
+        own = {_KEY_VARIABLE: KEY_PLACEHOLDER, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+        return {**super().variables(request, url), **own}
+
+    def script_arguments(self, request: AgentRequest) -> list[str]:
+        """One prompt; nothing of the repository's."""
+        words = ["--mode", "json", "--print", "--no-session"]
+        words += ["--provider", _PROVIDERS[self._dialect(request)][0], "--model", request.model or ""]
+        words += ["--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"]
+        options = self._setup.agent_options
+        if options.effort is not None:
+            words += ["--thinking", options.effort]
+        return [*words, "--tools", ",".join(options.allowed_tools)] if options.allowed_tools else words

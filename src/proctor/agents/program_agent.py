@@ -153,6 +153,7 @@ class ProgramAgent(Agent):
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
         reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
         folders: variables that name folders of the program's own, made anew for each attempt.
+        reader: reads the program's output.
         version_line: matches what the program says with --version, and what others say as rarely as possible.
 
     Args:
@@ -168,6 +169,7 @@ class ProgramAgent(Agent):
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     reserved_variables: ClassVar[frozenset[str]] = frozenset()
     folders: ClassVar[Mapping[str, str]] = {}
+    reader: ClassVar[type[ProgramReader]]
     version_line: ClassVar[re.Pattern[str]] = re.compile(r"v?\d+\.\d+\.\d+\S*")
     needs_sandbox = False
     pins_model = True
@@ -193,10 +195,6 @@ class ProgramAgent(Agent):
     @abstractmethod
     def arguments(self, request: AgentRequest) -> list[str]:
         """What the program is started with; the instruction comes on its standard input."""
-
-    @abstractmethod
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        """A reader of the program's output."""
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The configuration: texts by their paths below the program's own folder; `url` is the gateway's."""
@@ -331,7 +329,7 @@ class ProgramAgent(Agent):
             self.executable(program),
             *self.arguments(request),
         ]
-        reader = self.make_reader(on_progress, request.model or "")
+        reader = self.reader(on_progress, request.model or "")
         logs = Path(request.logs)
         supervisor = Supervisor(environment, logs, reader, stdout=STREAM_FILE, grace_seconds=self.grace_seconds)
         try:

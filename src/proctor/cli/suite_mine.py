@@ -140,36 +140,19 @@ def _settings(history: Any, given: dict[str, Any]) -> Any:
 def _explain(history: Any, options: Any, given: dict[str, Any]) -> int:
     from proctor.mining.candidates import Stage
     from proctor.mining.journal import MiningJournal
-    from proctor.mining.miner import list_candidates
-    from proctor.mining.report import MinedCommit, MiningReport, funnel
+    from proctor.mining.miner import list_candidates, mined_commit, passed_over_commit
+    from proctor.mining.report import MiningReport, funnel
+    from proctor.mining.task_maker import CandidateResult
 
     candidates, others = list_candidates(history, options, _settings(history, given))
     out = _out(history, given)
     known = MiningJournal(out).results() if out.is_dir() else {}
-    commits = [
-        MinedCommit(
-            commit=change.commit,
-            day=change.day,
-            subject=change.subject,
-            stage=Stage.COMMIT,
-            code=one.code,
-            reason=one.reason,
+    commits = [passed_over_commit(change, passed) for change, passed in others]
+    for change in (candidate.change for candidate in candidates):
+        untried = CandidateResult(
+            commit=change.commit, stage=Stage.SETUP, code="untried", reason="a candidate that was not tried yet"
         )
-        for change, one in others
-    ]
-    for candidate in candidates:
-        change, result = candidate.change, known.get(candidate.change.commit)
-        commits.append(
-            MinedCommit(
-                commit=change.commit,
-                day=change.day,
-                subject=change.subject,
-                stage=result.stage if result else Stage.SETUP,
-                code=result.code if result else "untried",
-                reason=result.reason if result else "a candidate that was not tried yet",
-                task_id=result.task_id if result else None,
-            )
-        )
+        commits.append(mined_commit(change, known.get(change.commit, untried)))
     commits.sort(key=lambda one: (one.day, one.commit), reverse=True)
     if given["as_json"]:
         print_json(

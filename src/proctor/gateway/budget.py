@@ -44,11 +44,6 @@ class RunBudget:
         return self._spent / _UNITS
 
     @property
-    def reserved_usd(self) -> float:
-        """What running attempts may still spend up to their caps."""
-        return self._reserved() / _UNITS
-
-    @property
     def exhausted(self) -> bool:
         """Whether nothing is left."""
         return self._limit is not None and self._spent >= self._limit

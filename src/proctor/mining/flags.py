@@ -13,16 +13,6 @@ INTERNALS: Final = "internals-only"
 LOADING: Final = "fails-only-at-loading"
 SOLUTION: Final = "solution-in-instruction"
 BY_MODEL: Final = "written-by-model"
-# What each flag means, for reports.
-MEANINGS: Final = {
-    SHORT_INSTRUCTION: "the instruction has fewer than 12 words",
-    UNNAMED: "the tests use a name or a text that the change introduces and the instruction does not give",
-    LARGE: "the oracle changes more than 200 lines or 8 files of source",
-    INTERNALS: "the tests use private names of the source and no public ones",
-    LOADING: "every failing test fails because its file cannot be loaded before the change",
-    SOLUTION: "the instruction has a line of the oracle",
-    BY_MODEL: "a model wrote the instruction",
-}
 _FEWEST_WORDS: Final = 12
 _MOST_LINES: Final = 200
 _MOST_FILES: Final = 8

@@ -51,14 +51,12 @@ class BeforeAfterRuns(Record):
     Attributes:
         loaded_only_after: failing tests that pass before the change in the file as it was then.
         seconds: that one run of the tests takes.
-        clock_checked: whether the tests were run under another date too.
         failure_log: what the tests print before the change.
     """
 
     labels: Labels
     loaded_only_after: tuple[str, ...]
     seconds: float
-    clock_checked: bool
     failure_log: str = ""
 
 
@@ -136,7 +134,6 @@ async def run_before_and_after(
         labels=labels,
         loaded_only_after=loading,
         seconds=after[0].seconds,
-        clock_checked=other_date is not None and other_date.complete,
         failure_log=before[0].log.decode("utf-8", "replace")[-_MAX_LOG:],
     )
 

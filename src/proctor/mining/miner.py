@@ -280,23 +280,13 @@ def _write_suite(
         last = candidate.change
         if result.stage is Stage.TASK and result.task_id is not None:
             kept.append(result.task_id)
-        listed.append(_mined(candidate.change, result))
+        listed.append(mined_commit(candidate.change, result))
     # Commits beyond the last one that was tried were not looked at, whatever they are.
     order = {change.commit: place for place, change in enumerate(session.history.changes(HistoryRange()))}
     end = order[last.commit] if last is not None and unseen else len(order)
     seen = [pair for pair in others if order[pair[0].commit] <= end]
     unseen += len(others) - len(seen)
-    listed += [
-        MinedCommit(
-            commit=change.commit,
-            day=change.day,
-            subject=change.subject,
-            stage=Stage.COMMIT,
-            code=passed.code,
-            reason=passed.reason,
-        )
-        for change, passed in seen
-    ]
+    listed += [passed_over_commit(change, passed) for change, passed in seen]
     listed.sort(key=lambda one: order[one.commit])
     report = MiningReport(
         suite=session.history.name,
@@ -312,7 +302,8 @@ def _write_suite(
     return report
 
 
-def _mined(change: HistoryChange, result: CandidateResult) -> MinedCommit:
+def mined_commit(change: HistoryChange, result: CandidateResult) -> MinedCommit:
+    """A candidate in the report."""
     return MinedCommit(
         commit=change.commit,
         day=change.day,
@@ -322,6 +313,12 @@ def _mined(change: HistoryChange, result: CandidateResult) -> MinedCommit:
         reason=result.reason,
         task_id=result.task_id,
     )
+
+
+def passed_over_commit(change: HistoryChange, passed: SkippedChange) -> MinedCommit:
+    """A commit in the report that is no candidate."""
+    result = CandidateResult(commit=change.commit, stage=Stage.COMMIT, code=passed.code, reason=passed.reason)
+    return mined_commit(change, result)
 
 
 def _remove_others(out: Path, kept: set[str]) -> None:

@@ -92,13 +92,7 @@ def rates_chart(rows: Sequence[RunRow], published: Sequence[PublishedResult] = (
         if one.rate is not None
     ]
     values: list[dict[str, Any]] = [*ours, *theirs]
-    across = {
-        "field": "rate",
-        "type": "quantitative",
-        "title": "resolved",
-        "axis": _PERCENT,
-        "scale": _rate_scale(values),
-    }
+    across = _rate_axis(values)
     return {
         "width": _WIDTH,
         "height": _ROW * len(values),
@@ -139,7 +133,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
     for value in values:
         own = (value["rate"], -value["cost"])
         value["frontier"] = _DOMINATED if any(dominates(other, own) for other in objectives) else _FRONTIER
-    costs, rates = _cost_scale(values), _rate_scale(values)
+    costs = _cost_scale(values)
     across = {
         "field": "cost",
         "type": "quantitative",
@@ -147,7 +141,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
         "axis": {"format": "$~r", "tickCount": 5},
         "scale": costs,
     }
-    up = {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": rates}
+    up = _rate_axis(values)
     colour = {
         "field": "frontier",
         "type": "nominal",
@@ -184,7 +178,7 @@ def pareto_chart(results: Sequence[ParetoResult]) -> Chart:
                     "mark": {"type": "text", **place._asdict()},
                     "encoding": {"x": across, "y": up, "text": {"value": label}},
                 }
-                for value, label, place in _labels(values, costs, rates)
+                for value, label, place in _labels(values, costs, up["scale"])
             ),
         ],
     }
@@ -309,13 +303,7 @@ def breakdown_chart(found: Breakdown) -> Chart:
         for run, estimate in zip(found.runs, (group.rate, group.second), strict=False)
         if estimate is not None
     ]
-    across = {
-        "field": "rate",
-        "type": "quantitative",
-        "title": "resolved",
-        "axis": _PERCENT,
-        "scale": _rate_scale(values),
-    }
+    across = _rate_axis(values)
     groups = [group.value for group in found.groups]
     shared = {
         "y": _row_axis("group", groups),
@@ -343,10 +331,11 @@ def _row_axis(field: str, order: Sequence[str]) -> dict[str, Any]:
     return {"field": field, "type": "nominal", "title": None, "sort": list(order), "axis": {"ticks": False}}
 
 
-def _rate_scale(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _rate_axis(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """From 0 to a little above the highest rate, so that small rates can be distinguished."""
     highest = max((float(value.get("high") or value["rate"]) for value in values), default=1.0)
-    return {"domain": [0, min(1.0, _round_up(max(0.1, highest * 1.02)))], "nice": False, "clamp": True}
+    scale = {"domain": [0, min(1.0, _round_up(max(0.1, highest * 1.02)))], "nice": False, "clamp": True}
+    return {"field": "rate", "type": "quantitative", "title": "resolved", "axis": _PERCENT, "scale": scale}
 
 
 def _integer_ticks(low: int, high: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from proctor.core.run import RunConfig
 from proctor.results.run_lock import LOCK_FILE
 from proctor.results.run_names import run_heading
 from proctor.results.store import CONFIG_FILE, RunStore
-from proctor.results.sweeps import SWEEP_FILE, SweepStore
+from proctor.results.sweeps import SWEEP_FILE, SweepStore, sweep_beside
 
 
 def rename_run(store: RunStore, name: str | None) -> RunConfig:
@@ -85,5 +85,5 @@ def _sweep_of(store: RunStore) -> SweepStore | None:
         name = run_heading(store).sweep
     except InvalidData:
         return None
-    folder = store.folder.parent / (name or "").rpartition("/")[2]
-    return SweepStore(folder) if name and (folder / SWEEP_FILE).is_file() else None
+    sweep = sweep_beside(store.folder, name)
+    return sweep if sweep is not None and (sweep.folder / SWEEP_FILE).is_file() else None

@@ -8,7 +8,7 @@ import errno
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -24,7 +24,7 @@ from proctor.core.files import file_lock, write_atomic
 from proctor.core.formatting import plural
 from proctor.core.record import Record, read_record, to_json
 from proctor.core.result import ModelUsage, TaskResult, estimated_cost, sum_costs, usage_cost
-from proctor.core.run import RunConfig, RunSummary
+from proctor.core.run import JournalEntry, RunConfig, RunSummary
 from proctor.core.user_files import MAX_BYTES
 
 CONFIG_FILE: Final = "config.json"
@@ -237,15 +237,16 @@ def list_runs(benchmark: str, *, root: Path | None = None) -> list[RunStore]:
 def summarise(
     config: RunConfig,
     results: Iterable[TaskResult | CountedResult],
-    *,
-    unfinished_usd: float | None = 0.0,
-    unfinished_estimated_usd: float = 0.0,
+    unfinished: Sequence[JournalEntry] = (),
 ) -> RunSummary:
-    """Count a run's results. A cost is unknown (None) as soon as any model's price is."""
+    """Count a run's results. A cost is unknown (None) as soon as any model's price is.
+
+    `unfinished` says what each attempt has cost whose trial has no result yet.
+    """
     statuses: dict[Status, int] = dict.fromkeys(Status, 0)
     causes: dict[str, int] = {}
     cost: float | None = 0.0
-    estimated = unfinished_estimated_usd
+    estimated = sum(attempt.estimated_usd for attempt in unfinished)
     tokens, seconds, tasks = 0, 0.0, 0
     by_task: dict[str, list[bool]] = {}
     for result in results:
@@ -270,7 +271,7 @@ def summarise(
         cost_usd=cost,
         tokens=tokens,
         agent_seconds=seconds,
-        unfinished_usd=unfinished_usd,
+        unfinished_usd=sum_costs(attempt.cost_usd for attempt in unfinished),
         estimated_usd=round(estimated, 12),
         causes=dict(sorted(causes.items())),
         task_rates=dict(sorted(Counter(f"{sum(some)}/{len(some)}" for some in by_task.values()).items())),

@@ -80,6 +80,11 @@ def find_sweep(name: str, *, root: Path | None = None) -> SweepStore | None:
     return SweepStore(found[0]) if found else None
 
 
+def sweep_beside(run: Path, name: str | None) -> SweepStore | None:
+    """The sweep of this name, beside the folder of one of its runs; None for a run that is part of none."""
+    return None if name is None else SweepStore(run.parent / name.rpartition("/")[2])
+
+
 def _with_run_id(run: SweepRun, sweep: str, store: RunStore) -> SweepRun:
     config = msgspec.structs.replace(run.config, run_id=store.run_id, sweep=sweep, label=run.label)
     return msgspec.structs.replace(run, config=config)

@@ -50,6 +50,7 @@ from proctor.runner.errors import (
 from proctor.runner.member_usage import add_member_usage
 from proctor.runner.redacted_environment import RedactedEnvironment, redact_submission
 from proctor.runner.run_resources import RunResources
+from proctor.runner.scratch import scratch_dir
 from proctor.runner.step_parts import owned_by, unused_parts, usage_between
 from proctor.workspaces import InvalidSubmission
 
@@ -112,9 +113,8 @@ class AttemptRunner:
     def __init__(self, resources: RunResources, spec: AttemptSpec, gate: RecordingGate | None = None) -> None:
         self._resources = resources
         self._gate = gate
-        self._machine = resources.machine
-        self._benchmark = resources.machine.benchmark
-        self._task = resources.machine.tasks[spec.trial.task_id]
+        self._benchmark = resources.benchmark
+        self._task = resources.tasks[spec.trial.task_id]
         self._spec = spec
         self._files: dict[str, bytes] = {}
         self._redactor = Redactor(resources.secrets)
@@ -183,7 +183,7 @@ class AttemptRunner:
 
     async def _prepare(self, stack: AsyncExitStack) -> tuple[Path, Agent, AgentRequest, Environment]:
         run, task = self._resources, self._task
-        folder = await stack.enter_async_context(run.scratch.acquire())
+        folder = await stack.enter_async_context(scratch_dir(run.scratch))
         self._report("preparing")
         agent = run.make_agent(task)
         self._agent = agent
@@ -194,7 +194,7 @@ class AttemptRunner:
         spec = agent.prepare_spec(self._environment_spec(spec), request)
         self._shared_folders = tuple(mount.target for mount in spec.mounts if mount.writable)
         self._report("starting the environment")
-        environment = await stack.enter_async_context(await self._machine.provider.start(spec))
+        environment = await stack.enter_async_context(await run.provider.start(spec))
         return folder, agent, request, environment
 
     async def _instructions(
@@ -234,7 +234,7 @@ class AttemptRunner:
             clock = time.monotonic()
             with self._session.paused() if self._session is not None else nullcontext():
                 goes_on = await self._benchmark.finish_step(
-                    task, step.name, environment, folder, self._machine.grade_options
+                    task, step.name, environment, folder, self._resources.grade_options
                 )
             seconds = round(time.monotonic() - clock, 3)
             self._steps[-1] = msgspec.structs.replace(done, verify_seconds=seconds)
@@ -251,7 +251,7 @@ class AttemptRunner:
             InvalidSubmission: it left what cannot be read, or is too much: its own failure.
         """
         try:
-            return await self._benchmark.collect_with(self._task, environment, folder, self._machine.grade_options)
+            return await self._benchmark.collect_with(self._task, environment, folder, self._resources.grade_options)
         except (ProctorError, OSError) as error:
             reraise_if_cancelled(error)
             cause = collecting_cause(error)
@@ -267,8 +267,8 @@ class AttemptRunner:
             logs=str(self._spec.logs),
             claude_config_dir=None if sandbox is None else str(sandbox / "claude-config" / "default"),
             sandbox=None if sandbox is None else str(sandbox),
-            own_login=self._machine.login is not None,
-            model=self._resources.model,
+            own_login=self._resources.login is not None,
+            model=self._resources.model_id,
             dialects=self._resources.dialects,
             max_turns=config.max_turns,
             wall_seconds=config.timeout or public.limits.wall_seconds,
@@ -305,7 +305,7 @@ class AttemptRunner:
             label=self._label,
             cap_usd=config.max_cost_per_task,
             spent_usd=self._spec.spent_usd,
-            model=self._resources.model if agent.pins_model else None,
+            model=self._resources.model_id if agent.pins_model else None,
             max_turns=None if config.mode is Mode.H2 else config.max_turns,
             refusal_status=agent.refusal_status,
             web=config.web,
@@ -354,7 +354,7 @@ class AttemptRunner:
         try:
             await asyncio.wait({solving, closed}, return_when=asyncio.FIRST_COMPLETED)
             if not solving.done():
-                await asyncio.wait({solving}, timeout=self._machine.grace_seconds)
+                await asyncio.wait({solving}, timeout=self._resources.grace_seconds)
         finally:
             closed.cancel()
             if not solving.done():

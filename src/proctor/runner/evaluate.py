@@ -34,7 +34,7 @@ from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.runner.errors import CRASH_LOG, crash_log, failure_of, grading_cause, reraise_if_cancelled
 from proctor.runner.parallel import run_in_parallel
-from proctor.runner.prefetch import EnvironmentPrefetcher
+from proctor.runner.prefetch import prefetch_environments, release_environment
 
 Grade = Callable[[Task, Prediction, GradingContext], Awaitable[TaskEvaluation]]
 Prove = Callable[[Task, GradingContext], Awaitable[TaskHealth]]
@@ -64,9 +64,9 @@ async def evaluate(
     if benchmark.uses_permit and grade is None:
         # One more is prepared while these run.
         running, context = jobs + 1, replace(context, permit=asyncio.Semaphore(jobs))
-    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     if grade is None:
-        prefetcher.prefetch(task for task in tasks if task.id in predictions)
+        predicted = [task for task in tasks if task.id in predictions]
+        prefetch_environments(context.provider, benchmark, predicted, context.options)
 
     async def one(task: Task) -> TaskEvaluation:
         prediction = predictions.get(task.id)
@@ -81,7 +81,7 @@ async def evaluate(
             )
             healthy = await _is_healthy(benchmark, task, context)
             evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
-            prefetcher.release(task)
+            release_environment(context.provider, benchmark, task, context.options)
         on_evaluated(evaluated)
         return evaluated
 
@@ -105,9 +105,8 @@ async def validate(
     """
     benchmark = benchmark.for_provider(context.provider)
     known = health_cache()
-    prefetcher = EnvironmentPrefetcher(context.provider, benchmark, context.options)
     if prove is None:
-        prefetcher.prefetch(tasks)
+        prefetch_environments(context.provider, benchmark, tasks, context.options)
 
     async def one(task: Task) -> TaskHealth:
         on_started(task.id)
@@ -119,7 +118,7 @@ async def validate(
             health = invalid_task_health(InvalidTask(task_id=task.id, problems=(f"could not be tried here: {detail}",)))
             if cause is Cause.NOT_RUNNABLE_HERE:
                 health = msgspec.structs.replace(health, problems=(), skipped=str(error))
-        prefetcher.release(task)
+        release_environment(context.provider, benchmark, task, context.options)
         on_validated(health)
         return health
 

@@ -6,7 +6,7 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -89,12 +89,11 @@ class Notifier:
         stores: the runs, once they have folders; before that, nobody is notified.
     """
 
-    def __init__(self, targets: Sequence[str], log: Callable[[str], None]) -> None:
+    def __init__(self, targets: Sequence[str], session: Session) -> None:
         self._targets = targets
-        self._log = log
+        self._session = session
         self.stores: Sequence[RunStore] = ()
         self.sweep: SweepStore | None = None
-        self.session: Session | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -110,15 +109,15 @@ class Notifier:
                 async with asyncio.timeout(NOTIFY_SECONDS):
                     await (_post(target, document) if _is_url(target) else _call(target, document))
             except TimeoutError:
-                self._log(f"--notify {_shown(target)} failed: it has not ended within {NOTIFY_SECONDS:g} s")
+                self._session.log(f"--notify {_shown(target)} failed: it has not ended within {NOTIFY_SECONDS:g} s")
             except Exception as failure:  # noqa: BLE001 - whatever it is: the run is what it is
                 reason = str(failure).replace(target, _shown(target)) or type(failure).__name__
-                self._log(f"--notify {_shown(target)} failed: {truncate_line(reason, 300)}")
+                self._session.log(f"--notify {_shown(target)} failed: {truncate_line(reason, 300)}")
 
     def _notification(self, error: BaseException | None) -> Notification:
         runs = tuple(_describe(store) for store in self.stores)
         state: NotifiedState = "stopped" if any(run.trials_left for run in runs) else "finished"
-        detail = self.session.detail if self.session is not None else ""
+        detail = self._session.detail
         if error is not None:
             state = "interrupted" if isinstance(error, asyncio.CancelledError | KeyboardInterrupt) else "failed"
             detail = error.sentence if isinstance(error, ProctorError) else detail or type(error).__name__
@@ -127,7 +126,7 @@ class Notifier:
             text=_sentence(state, runs, detail),
             runs=runs,
             sweep=self.sweep.name if self.sweep is not None else None,
-            stopped_by=self.session.stopped_by if self.session is not None else None,
+            stopped_by=self._session.stopped_by,
             detail=detail,
         )
 

@@ -8,27 +8,24 @@ from proctor.core.errors import ProctorError
 from proctor.core.task import Task
 
 
-class EnvironmentPrefetcher:
-    """The environments that a list of tasks will need."""
+def prefetch_environments(
+    provider: EnvironmentProvider, benchmark: Benchmark, tasks: Iterable[Task], options: GradeOptions
+) -> None:
+    """These tasks will be worked on, in this order."""
+    specs = [known_environment(benchmark, task, options) for task in tasks]
+    provider.prefetch([spec for spec in specs if spec is not None])
 
-    def __init__(self, provider: EnvironmentProvider, benchmark: Benchmark, options: GradeOptions) -> None:
-        self._provider = provider
-        self._benchmark = benchmark
-        self._options = options
 
-    def prefetch(self, tasks: Iterable[Task]) -> None:
-        """These tasks will be worked on, in this order."""
-        specs = [self._spec(task) for task in tasks]
-        self._provider.prefetch([spec for spec in specs if spec is not None])
+def release_environment(provider: EnvironmentProvider, benchmark: Benchmark, task: Task, options: GradeOptions) -> None:
+    """The work on one of them is over."""
+    spec = known_environment(benchmark, task, options)
+    if spec is not None:
+        provider.release(spec)
 
-    def release(self, task: Task) -> None:
-        """The work on one of them is over."""
-        spec = self._spec(task)
-        if spec is not None:
-            self._provider.release(spec)
 
-    def _spec(self, task: Task) -> EnvironmentSpec | None:
-        try:
-            return self._benchmark.environment_spec(task, self._options)
-        except ProctorError:
-            return None  # the error is raised again when the task is worked on
+def known_environment(benchmark: Benchmark, task: Task, options: GradeOptions) -> EnvironmentSpec | None:
+    """The environment of a task; None where it cannot be known now."""
+    try:
+        return benchmark.environment_spec(task, options)
+    except ProctorError:
+        return None  # the error is raised again when the task is worked on

@@ -33,14 +33,15 @@ from proctor.runner.models import (
     parse_model,
     prices_version,
 )
+from proctor.runner.pod import POD_VERSION_KEY, resolve_pod
 from proctor.runner.request import (
     check_environment_options,
     current_machine,
     list_trials,
     make_config,
 )
-from proctor.runner.sandbox_pool import POD_VERSION_KEY, SandboxPool, resolve_pod
 from proctor.runner.scratch import socket_folder
+from proctor.sandboxes.pool import SandboxPool
 from proctor.sandboxes.preset import load_preset, user_presets
 
 if TYPE_CHECKING:

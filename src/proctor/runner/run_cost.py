@@ -1,69 +1,60 @@
 """The cost of a run, from its journal and the recordings of attempts that were cut short."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from proctor.core.errors import InvalidData
-from proctor.core.record import Record
 from proctor.core.result import ModelUsage, estimated_cost
-from proctor.core.run import JournalEntry
+from proctor.core.run import JournalEntry, Trial
 from proctor.gateway import Prices, load_recording
 from proctor.gateway.meter import ExchangeOutcome, Meter
 from proctor.results import RunStore, usage_cost
 from proctor.results.attempt_record import RECORDING_FILE
+from proctor.runner.resume import read_trial_states
 
 _CHARGED_STAGES: Final = frozenset({"answered", "collected"})
 
 
-class RunCost(Record):
-    """The cost of a run so far, as far as prices are known.
-
-    Attributes:
-        known_usd: all of it.
-        unfinished_usd: the part of attempts whose trials are not recorded yet; None: not known.
-        unfinished_estimated_usd: the part of that which is an upper estimate.
-    """
-
-    known_usd: float = 0.0
-    unfinished_usd: float | None = 0.0
-    unfinished_estimated_usd: float = 0.0
-
-
-def read_run_cost(store: RunStore, journal: Iterable[JournalEntry], prices: Prices | None = None) -> RunCost:
-    """The sum of what the journal has; for attempts that did not end, what their recordings have.
+def attempt_costs(store: RunStore, journal: Iterable[JournalEntry], prices: Prices | None = None) -> list[JournalEntry]:
+    """What each attempt has cost, as its last entry says; for one that did not end, as its recording does.
 
     Args:
         store: the run.
         journal: its entries.
         prices: what tokens cost; the built-in table by default.
     """
-    costs: dict[tuple[str, int, int], float | None] = {}
-    estimates: dict[tuple[str, int, int], float] = {}
-    started: set[tuple[str, int, int]] = set()
-    recorded: set[tuple[str, int]] = set()
+    last: dict[tuple[str, int, int], JournalEntry] = {}
     for entry in journal:
-        attempt = (entry.task_id, entry.trial, entry.attempt)
-        if entry.stage == "prepared":
-            started.add(attempt)
-            recorded.discard(attempt[:2])
-        elif entry.stage in _CHARGED_STAGES:
-            started.discard(attempt)
-            costs[attempt], estimates[attempt] = entry.cost_usd, entry.estimated_usd
-        elif entry.stage == "recorded":
-            recorded.add(attempt[:2])
-    for attempt in started:
-        usage = recording_usage(store.logs(*attempt) / RECORDING_FILE, prices)
-        costs[attempt], estimates[attempt] = usage_cost(usage), estimated_cost(usage)
-    unfinished = [cost for attempt, cost in costs.items() if attempt[:2] not in recorded]
-    known = [cost for cost in unfinished if cost is not None]
-    return RunCost(
-        known_usd=sum(cost for cost in costs.values() if cost is not None),
-        unfinished_usd=sum(known) if len(known) == len(unfinished) else None,
-        unfinished_estimated_usd=sum(
-            estimate for attempt, estimate in estimates.items() if attempt[:2] not in recorded
-        ),
-    )
+        if entry.stage == "prepared" or entry.stage in _CHARGED_STAGES:
+            last[entry.task_id, entry.trial, entry.attempt] = entry
+    return [
+        _with_recorded_cost(entry, store.logs(*attempt) / RECORDING_FILE, prices)
+        if entry.stage == "prepared"
+        else entry
+        for attempt, entry in last.items()
+    ]
+
+
+def unfinished_costs(
+    store: RunStore, journal: Sequence[JournalEntry], prices: Prices | None = None
+) -> list[JournalEntry]:
+    """Likewise of the attempts whose trials have no result yet."""
+    recorded = {trial for trial, state in read_trial_states(journal).items() if state.recorded}
+    costs = attempt_costs(store, journal, prices)
+    return [cost for cost in costs if Trial(task_id=cost.task_id, number=cost.trial) not in recorded]
+
+
+def known_cost(costs: Iterable[JournalEntry]) -> float:
+    """The sum of what is known."""
+    return sum(entry.cost_usd or 0.0 for entry in costs)
+
+
+def _with_recorded_cost(entry: JournalEntry, recording: Path, prices: Prices | None) -> JournalEntry:
+    usage = recording_usage(recording, prices)
+    return msgspec.structs.replace(entry, cost_usd=usage_cost(usage), estimated_usd=estimated_cost(usage))
 
 
 def recording_usage(recording: Path, prices: Prices | None = None) -> tuple[ModelUsage, ...]:

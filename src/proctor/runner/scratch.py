@@ -1,9 +1,10 @@
-"""Temporary folders: one for the process, which a later process removes if we are killed, and a pool of them in it."""
+"""Temporary folders: one for the process, which a later process removes if we are killed, and others in it."""
 
 import asyncio
 import atexit
 import fcntl
 import functools
+import itertools
 import os
 import shutil
 import tempfile
@@ -93,36 +94,13 @@ def _remove(folder: Path, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class ScratchPool:
-    """Folders in which attempts lay out what their environments are made from; an emptied one is used again."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._free: list[Path] = []
-        self._created = 0
-
-    @asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Path]:
-        """An empty folder, for the length of the block."""
-        if self._free:
-            folder = self._free.pop()
-        else:
-            self._created += 1
-            folder = self._root / str(self._created)
-            folder.mkdir(parents=True)
-        try:
-            yield folder
-        finally:
-            # Removing a large tree takes a while, in which other attempts proceed.
-            if not any(folder.iterdir()) or await asyncio.to_thread(_clear_directory, folder):
-                self._free.append(folder)
-
-
-def _clear_directory(folder: Path) -> bool:
-    """Remove all that is in a folder; whether it is empty now. If not, the folder cannot be used again."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    return not any(folder.iterdir())
+@asynccontextmanager
+async def scratch_dir(root: Path) -> AsyncIterator[Path]:
+    """An empty folder below `root`, for the length of the block; its name is a number that no other has."""
+    folder = next(folder for number in itertools.count(1) if not (folder := root / str(number)).exists())
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        # Removing a large tree takes a while, in which other attempts proceed. What cannot be removed keeps its number.
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

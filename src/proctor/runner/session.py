@@ -6,9 +6,9 @@ preflight and the same refusals.
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ import msgspec
 from proctor.agents import agent_class
 from proctor.benchmarks import reopen
 from proctor.core.benchmark import Benchmark
-from proctor.core.causes import Cause
 from proctor.core.environment import EnvironmentProvider
 from proctor.core.errors import InvalidData, ProctorError, UsageError
 from proctor.core.files import cache_root
@@ -25,33 +24,29 @@ from proctor.core.formatting import plural
 from proctor.core.options import Scope, option_fields
 from proctor.core.request import RunRequest
 from proctor.core.result import TaskResult
-from proctor.core.run import RunConfig, RunSummary, Trial
+from proctor.core.run import RunConfig, Trial
 from proctor.core.sweep import Sweep
 from proctor.core.task import Task
 from proctor.environments import reap
 from proctor.environments.machine_check import check_machine
 from proctor.gateway import RunBudget
 from proctor.results import Journal, RunStore, SweepStore, new_run, new_sweep, read_journal, summarise
-from proctor.results.frames import FrameKind, FrameLibrary, make_frame
 from proctor.results.run_lock import hold_runs
+from proctor.results.run_results import RunResults
 from proctor.results.store import CountedResult, counted, results_root
-from proctor.runner.agents import AgentSource
 from proctor.runner.executors.base import Executor
 from proctor.runner.executors.local import LocalExecutor
 from proctor.runner.models import (
     ModelAccess,
     asked_dialects,
-    load_prices,
     make_backend,
     make_model_access,
     parse_model,
-    requested_model,
 )
 from proctor.runner.notify import Notifier, check_targets
-from proctor.runner.observer import RunObserver
 from proctor.runner.parallel import run_in_parallel
+from proctor.runner.pod import check_pod_unchanged
 from proctor.runner.preflight import (
-    OnPull,
     changed_versions,
     check_access,
     check_gpus,
@@ -65,105 +60,22 @@ from proctor.runner.preflight import (
 )
 from proctor.runner.request import check_environment_options, current_machine, is_used, list_trials, resolve_request
 from proctor.runner.resume import TrialState, read_trial_states
-from proctor.runner.retry import DEFAULT_RETRY_SECONDS
-from proctor.runner.run_cost import RunCost, read_run_cost
-from proctor.runner.run_resources import MachineResources, PlannedRun
-from proctor.runner.sandbox_pool import check_pod_unchanged
+from proctor.runner.run_cost import attempt_costs, known_cost, unfinished_costs
+from proctor.runner.run_resources import RunResources, adapt_benchmark
 from proctor.runner.scratch import scratch_folder
 from proctor.runner.selection import open_benchmark, select_tasks
-from proctor.runner.state import DEFAULT_GRACE_SECONDS, RunSession, Session
+from proctor.runner.state import RunSession, Session
 from proctor.runner.sweep import make_sweep
 from proctor.runner.sweep_file import SweepFile
 from proctor.runner.trial import TrialRunner, interleave_trials
 
 _AT_ONCE: Final = 64  # records that are written without waiting for each other
 Job = RunRequest | SweepFile | RunStore | SweepStore
-# Makes the observer of a run: of which store and configuration, where its finished trials stand, and its cost so far.
-ObserverFactory = Callable[[RunStore, RunConfig, Sequence[TrialState], RunCost], RunObserver]
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHooks:
-    """What a caller brings to a session beside options.
-
-    Attributes:
-        benchmark: an object to use instead of the benchmark that is named; `agent` and `provider` likewise.
-        access: how the model's provider is reached; None: as options and environment say.
-        results: where runs are stored; None: PROCTOR_RESULTS, or ``./results``.
-        dry_run: plan only: nothing is pulled, written or paid for.
-        confirm: is shown what is planned before anything is written, and decides whether to start.
-        log: receives warnings, a sentence each.
-        on_pull: receives the progress of images that are pulled or built.
-        retry_seconds: the first delay before a retry.
-        grace_seconds: how long an agent has to end by itself after the model has been taken away.
-    """
-
-    benchmark: Benchmark | None = None
-    agent: AgentSource | None = None
-    provider: EnvironmentProvider | None = None
-    access: ModelAccess | None = None
-    results: Path | None = None
-    dry_run: bool = False
-    confirm: Callable[[RunConfig | Sweep], bool] = lambda _: True
-    make_observer: ObserverFactory = lambda *_: RunObserver()
-    log: Callable[[str], None] = lambda _: None
-    on_pull: OnPull | None = None
-    retry_seconds: float = DEFAULT_RETRY_SECONDS
-    grace_seconds: float = DEFAULT_GRACE_SECONDS
-
-
-@dataclass(frozen=True, slots=True)
-class RunResults:
-    """A run on disk. Iterating over it gives its results, read one at a time.
-
-    Attributes:
-        trials_left: trials without a recorded result; `resume` continues with them.
-        stopped_by: what stopped this session before its end, where anything did; `detail`: in words.
-    """
-
-    folder: Path
-    config: RunConfig
-    summary: RunSummary
-    trials_left: int
-    stopped_by: Cause | None = None
-    detail: str = ""
-
-    @property
-    def name(self) -> str:
-        """As commands and `resume` know it: benchmark/run-id."""
-        return f"{self.folder.parent.name}/{self.folder.name}"
-
-    def task(self, task_id: str, trial: int = 1) -> TaskResult:
-        """The result of one trial.
-
-        Raises:
-            UsageError: there is none.
-        """
-        return RunStore(self.folder).result(task_id, trial)
-
-    def __iter__(self) -> Iterator[TaskResult]:
-        return RunStore(self.folder).results()
-
-    def to_frame(self, rows: FrameKind = "trials", *, library: FrameLibrary = "polars") -> Any:
-        """A data frame with a row for each trial, each of the `tests`, or each of the `model_calls`.
-
-        Raises:
-            UsageError: the library is not installed (`pip install 'proctor[frames]'`), or there are no such rows.
-        """
-        return make_frame([RunStore(self.folder)], rows, library)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionResult:
-    """How a session ended: its runs, none if nothing was started, and the sweep that they are, if they are one."""
-
-    runs: list[RunResults] = field(default_factory=list)
-    sweep: SweepStore | None = None
 
 
 async def run_session(
-    job: Job, hooks: SessionHooks | None = None, options: Mapping[str, Any] | None = None
-) -> SessionResult:
+    job: Job, session: Session | None = None, options: Mapping[str, Any] | None = None
+) -> list[RunResults]:
     """Start what is requested, or resume what is stored, and work on it until it is done or has to stop.
 
     The runs of a sweep take turns, task by task, within one budget: what changes meanwhile, such as the provider's
@@ -171,8 +83,11 @@ async def run_session(
 
     Args:
         job: a run or a sweep to be started, or the store of one to be resumed.
-        hooks: what the caller brings beside options.
+        session: what the caller brings beside options.
         options: options of the session, where the job is no `RunRequest`, which has its own.
+
+    Returns:
+        The runs, as the session has left them; none if nothing was started.
 
     Raises:
         UsageError: it cannot be run as asked.
@@ -180,216 +95,200 @@ async def run_session(
         InvalidData: the benchmark's data is not what the run was started with.
         RetryableError: another process works on the run.
     """
-    hooks = hooks or SessionHooks()
+    session = session or Session()
     targets = job.notify if isinstance(job, RunRequest) else (options or {}).get("notify", ())
     check_targets(targets)
-    notifier = Notifier(targets, hooks.log)
+    notifier = Notifier(targets, session)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(notifier)
         if isinstance(job, RunRequest | SweepFile):
-            shared, planned, plan = await _plan_new(stack, job, hooks, options or {})
-            if not hooks.confirm(plan or planned[0].config) or hooks.dry_run:
-                return SessionResult()
-            await shared.executor.check()
-            stores, sweep = _create(planned[0].config, plan, hooks.results)
+            planned, plan = await _plan_new(stack, job, session, options or {})
+            if not session.confirm(plan or planned[0].config) or session.dry_run:
+                return []
+            await session.executor.check()
+            stores, sweep = _create(planned[0].config, plan, session.results)
             await stack.enter_async_context(hold_runs(stores))
+            runs = [_new_run(session, one, store) for one, store in zip(planned, stores, strict=True)]
         else:
             stores, sweep = _stored_runs(job)
             await stack.enter_async_context(hold_runs(stores))
-            shared, planned = await _plan_stored(stack, stores, hooks, options or {})
-        notifier.stores, notifier.sweep, notifier.session = stores, sweep, shared
-        planned = [
-            replace(run, config=_stored_names(run.config, store)) for store, run in zip(stores, planned, strict=True)
-        ]
+            runs = await _plan_stored(stack, stores, session, options or {})
+        notifier.stores, notifier.sweep = stores, sweep
         try:
             async with AsyncExitStack() as opened:
-                sessions = await _start(opened, shared, stores, planned, hooks)
-                turns = interleave_trials([run.plan.pending for run in sessions])
-                runnable = [turn for turn in turns if turn[1].task_id not in shared.missing]
-                shared.executor.prefetch(sessions[0].tasks[trial.task_id] for _, trial in runnable)
-                await _skip_missing(sessions, turns, shared)
-                trials = (TrialRunner(sessions[number], trial) for number, trial in runnable)
-                await run_in_parallel(TrialRunner.run, trials, shared.executor.max_trials)
+                await _start(opened, runs)
+                turns = interleave_trials([run.pending for run in runs])
+                runnable = [turn for turn in turns if turn[1].task_id not in session.missing]
+                session.executor.prefetch(runs[0].resources.tasks[trial.task_id] for _, trial in runnable)
+                await _skip_missing(runs, turns)
+                trials = (TrialRunner(runs[number], trial) for number, trial in runnable)
+                await run_in_parallel(TrialRunner.run, trials, session.executor.max_trials)
         finally:
             # However it ended: what is on disk is what there is.
-            summaries = [_summarise(store, run) for store, run in zip(stores, planned, strict=True)]
-    if shared.usage_error is not None:
-        raise shared.usage_error
-    return SessionResult(
-        [
-            RunResults(run.store.folder, run.config, summary, run.trials_left, shared.stopped_by, shared.detail)
-            for run, summary in zip(sessions, summaries, strict=True)
-        ],
-        sweep,
-    )
+            results = [_results(run) for run in runs]
+    if session.usage_error is not None:
+        raise session.usage_error
+    return results
 
 
 async def _plan_new(
-    stack: AsyncExitStack, job: RunRequest | SweepFile, hooks: SessionHooks, options: Mapping[str, Any]
-) -> tuple[Session, list[PlannedRun], Sweep | None]:
+    stack: AsyncExitStack, job: RunRequest | SweepFile, session: Session, options: Mapping[str, Any]
+) -> tuple[list[RunResources], Sweep | None]:
     """Everything that is needed to start. Nothing is written."""
     single = isinstance(job, RunRequest)
     configurations = {"": job} if isinstance(job, RunRequest) else job.configurations
     requests = {
-        label: _name_objects(_with_options(request, options), hooks) for label, request in configurations.items()
+        label: _name_objects(_with_options(request, options), session) for label, request in configurations.items()
     }
     first = next(iter(requests.values()))
     check_environment_options(first)
-    access = hooks.access or make_model_access(first, os.environ)
-    benchmark = hooks.benchmark or open_benchmark(first)
+    access = session.access or make_model_access(first, os.environ)
+    benchmark = session.benchmark or open_benchmark(first)
     tasks, invalid = select_tasks(benchmark, first)
     for line in check_valid(tasks, invalid):
-        hooks.log(f"left out, invalid: {line}")
-    provider = _open_provider(stack, first, hooks)
-    await check_machine(provider, _written_folders(hooks.results))
+        session.log(f"left out, invalid: {line}")
+    provider = _open_provider(stack, first, session)
+    await check_machine(provider, _written_folders(session.results))
     for request in requests.values():
         await check_gpus(request, provider)
-    runs: dict[str, PlannedRun] = {}
+    runs: dict[str, RunResources] = {}
     problems: list[str] = []
     for label, request in requests.items():
         try:
             resolved = resolve_request(request)
-            agent = hooks.agent or agent_class(str(resolved.agent))
-            config, model = await configure(resolved, benchmark, tasks, provider, agent, pull=not hooks.dry_run)
+            agent = session.agent or agent_class(str(resolved.agent))
+            config, model = await configure(resolved, benchmark, tasks, provider, agent, pull=not session.dry_run)
             # A dry run of one configuration needs no key.
-            backend = None if hooks.dry_run and single else check_access(config, model, access, agent)
+            backend = None if session.dry_run and single else check_access(config, model, access, agent)
         except ProctorError as error:
             if single:
                 raise
             problems.append(f"{label}: {error}")
         else:
-            config = msgspec.structs.replace(config, objects=_objects(hooks))
-            runs[label] = PlannedRun(config, agent, model, backend, list_trials(config))
+            config = msgspec.structs.replace(config, objects=session.objects)
+            runs[label] = RunResources(
+                config, benchmark, provider, agent, model, backend, access.login, session.grace_seconds
+            )
     if problems:
         count = f"{len(problems)} of {len(requests)} configurations cannot be run"
         raise UsageError(count, fix="fix the sweep's file", details=problems)
     for note in dict.fromkeys(describe_scripted_model(run.config, run.model) for run in runs.values()):
         if note is not None:
-            hooks.log(note)
+            session.log(note)
     config = next(iter(runs.values())).config
-    session = _open_session(benchmark, provider, access, config, hooks)
-    await _find_missing(session, config, tasks, {task.id for task in tasks}, hooks)
+    adapted = adapt_benchmark(benchmark, provider, config)  # with the first run's options, which hold for all
+    planned = [replace(run, benchmark=adapted) for run in runs.values()]
+    session.executor = _make_executor(config, access, session)
+    await _find_missing(session, planned[0], tasks, {task.id for task in tasks})
     configs = {label: run.config for label, run in runs.items()}
     sweep = make_sweep(job, benchmark.name, configs) if isinstance(job, SweepFile) else None
-    return session, list(runs.values()), sweep
+    return planned, sweep
 
 
 async def _plan_stored(
-    stack: AsyncExitStack, stores: Sequence[RunStore], hooks: SessionHooks, options: Mapping[str, Any]
-) -> tuple[Session, list[PlannedRun]]:
+    stack: AsyncExitStack, stores: Sequence[RunStore], session: Session, options: Mapping[str, Any]
+) -> list[RunSession]:
     """Everything that is needed to resume. A new budget is stored."""
     configs = [_resumed_config(store, options) for store in stores]
     first = configs[0]
-    given = _objects(hooks)
     for part in first.objects:
-        if part not in given:
+        if part not in session.objects:
             raise UsageError(
                 f"the run was started with an object as its {part}, {getattr(first, part)!r}",
                 fix=f"give the same object again, as in proctor.resume(name, {part}=…)",
             )
-    access = hooks.access or make_model_access(first, os.environ)
-    benchmark = hooks.benchmark or reopen(first.benchmark, first.source, first.split).with_verifier(first.verifier)
-    provider = _open_provider(stack, first, hooks)
+    access = session.access or make_model_access(first, os.environ)
+    benchmark = session.benchmark or reopen(first.benchmark, first.source, first.split).with_verifier(first.verifier)
+    provider = _open_provider(stack, first, session)
     await check_machine(provider, _written_folders(stores[0].folder))
     for config in configs:
         await check_gpus(config, provider)
-    runs: list[PlannedRun] = []
+    adapted = adapt_benchmark(benchmark, provider, first)
+    runs: list[RunSession] = []
     seen: set[str] = set()
     for store, config in zip(stores, configs, strict=True):
         tasks = _checked_tasks(config, benchmark)
         check_pod_unchanged(config)
         model = None if config.model is None else parse_model(config.model, config.providers)
-        agent = hooks.agent or agent_class(config.agent)
+        agent = session.agent or agent_class(config.agent)
         if agent.keeps_program and config.program is None:
             config = msgspec.structs.replace(config, program=store.config().program)  # noqa: PLW2901 - the same run's
         check_program_unchanged(config, agent, benchmark, tasks[config.tasks[0]])
         if config.agent not in seen:
             seen.add(config.agent)
             for change in changed_versions(config, agent, benchmark, tasks[config.tasks[0]]):
-                hooks.log(f"{change}: trials of both will be in this run")
+                session.log(f"{change}: trials of both will be in this run")
         backend = None if model is None else make_backend(model, access, asked_dialects(model, agent))
-        planned = PlannedRun(config, agent, model, backend)
-        runs.append(await asyncio.to_thread(_with_state, planned, store))
+        resources = RunResources(config, adapted, provider, agent, model, backend, access.login, session.grace_seconds)
+        runs.append(await asyncio.to_thread(_stored_run, session, resources, store))
         if store.unreadable:
-            hooks.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
+            session.log(f"{store.name}: {plural(len(store.unreadable), 'result')} cannot be read, and made again")
             store.unreadable.clear()
-    session = _open_session(benchmark, provider, access, first, hooks)
+    session.executor = _make_executor(first, access, session)
     pending = {trial: run.trial_states.get(trial, TrialState()) for run in runs for trial in run.pending}
     left, never_skipped = (
         {trial.task_id for trial in pending},
         {trial.task_id for trial, state in pending.items() if not state.skipped},
     )
-    await _find_missing(session, first, [tasks[name] for name in first.tasks if name in left], never_skipped, hooks)
-    # What is still missing here stays skipped.
-    return session, [
-        replace(
-            run,
-            pending=[
-                trial
-                for trial in run.pending
-                if trial.task_id not in session.missing or not run.trial_states.get(trial, TrialState()).skipped
-            ],
-        )
-        for run in runs
-    ]
+    wanted = [tasks[name] for name in first.tasks if name in left]
+    await _find_missing(session, runs[0].resources, wanted, never_skipped)
+    for run in runs:
+        # What is still missing here stays skipped.
+        run.pending = [
+            trial
+            for trial in run.pending
+            if trial.task_id not in session.missing or not run.trial_states.get(trial, TrialState()).skipped
+        ]
+    return runs
 
 
 def _written_folders(results: Path | None) -> list[Path]:
     return [results or results_root(), cache_root(), scratch_folder()]
 
 
-async def _find_missing(
-    session: Session, config: RunConfig, tasks: Sequence[Task], wanted: Collection[str], hooks: SessionHooks
-) -> None:
+async def _find_missing(session: Session, run: RunResources, tasks: Sequence[Task], wanted: Collection[str]) -> None:
     """Find out which of these tasks cannot be run on this machine, and log why.
 
     Raises:
         InfrastructureError: none of those that are wanted can.
     """
     session.missing = await missing_requirements(
-        session.benchmark,
+        run.benchmark,
         tasks,
-        session.provider,
-        image=config.image,
+        run.provider,
+        image=run.config.image,
         machine=current_machine(),
-        pull=not hooks.dry_run,
+        pull=not session.dry_run,
     )
     for line in check_runnable(session.missing, wanted):
-        hooks.log(f"skipped, cannot be run here: {line}")
+        session.log(f"skipped, cannot be run here: {line}")
 
 
-async def _skip_missing(sessions: Sequence[RunSession], turns: Sequence[tuple[int, Trial]], shared: Session) -> None:
+async def _skip_missing(runs: Sequence[RunSession], turns: Sequence[tuple[int, Trial]]) -> None:
     """Skip the trials of tasks that cannot be run on this machine."""
-    missing = [turn for turn in turns if turn[1].task_id in shared.missing]
+    reasons = runs[0].session.missing
+    missing = [turn for turn in turns if turn[1].task_id in reasons]
 
     async def skip(turn: tuple[int, Trial]) -> None:
         number, trial = turn
-        await TrialRunner(sessions[number], trial).skip(shared.missing[trial.task_id])
+        await TrialRunner(runs[number], trial).skip(reasons[trial.task_id])
 
     await run_in_parallel(skip, missing, _AT_ONCE)
 
 
-def _open_session(
-    benchmark: Benchmark, provider: EnvironmentProvider, access: ModelAccess, config: RunConfig, hooks: SessionHooks
-) -> Session:
-    delays = {"retry_seconds": hooks.retry_seconds, "grace_seconds": hooks.grace_seconds}
-    executor = _make_executor(config, access, hooks)
-    return Session(benchmark, provider, access, config, executor, **delays)
-
-
-def _make_executor(config: RunConfig, access: ModelAccess, hooks: SessionHooks) -> Executor:
+def _make_executor(config: RunConfig, access: ModelAccess, session: Session) -> Executor:
     if config.executor == "local":
         return LocalExecutor(config.concurrency, config.grade_concurrency)
     from proctor.runner.executors.node_pool import ClusterSettings
     from proctor.runner.executors.ray import RayExecutor, check_request
 
-    check_request(isolation=config.isolation, own_login=config.own_login, objects=_objects(hooks))
+    check_request(isolation=config.isolation, own_login=config.own_login, objects=session.objects)
     settings = ClusterSettings(
         address=config.address,
         insecure=config.insecure_cluster,
         slots=config.node_slots or config.concurrency,
         grading_slots=config.grade_concurrency,
-        log=hooks.log,
+        log=session.log,
     )
     return RayExecutor(settings, access)
 
@@ -417,25 +316,20 @@ def _with_options(request: RunRequest, options: Mapping[str, Any]) -> RunRequest
     return msgspec.structs.replace(request, **used)
 
 
-def _name_objects(request: RunRequest, hooks: SessionHooks) -> RunRequest:
+def _name_objects(request: RunRequest, session: Session) -> RunRequest:
     """The request with the names of objects that the caller gives."""
     names = {}
-    if hooks.agent is not None:
-        names["agent"] = hooks.agent.name
-    if hooks.provider is not None:
-        names["runner"] = hooks.provider.name
+    if session.agent is not None:
+        names["agent"] = session.agent.name
+    if session.provider is not None:
+        names["runner"] = session.provider.name
     return msgspec.structs.replace(request, **names)
 
 
-def _objects(hooks: SessionHooks) -> tuple[str, ...]:
-    given = {"benchmark": hooks.benchmark, "agent": hooks.agent, "runner": hooks.provider}
-    return tuple(name for name, value in given.items() if value is not None)
-
-
-def _open_provider(stack: AsyncExitStack, request: RunRequest, hooks: SessionHooks) -> EnvironmentProvider:
-    if hooks.provider is not None:
-        return hooks.provider  # the caller's, to be closed by the caller
-    provider = make_provider(request, hooks.on_pull)
+def _open_provider(stack: AsyncExitStack, request: RunRequest, session: Session) -> EnvironmentProvider:
+    if session.provider is not None:
+        return session.provider  # the caller's, to be closed by the caller
+    provider = make_provider(request, session.on_pull)
     stack.push_async_callback(provider.close)
     return provider
 
@@ -447,12 +341,6 @@ def _create(config: RunConfig, sweep: Sweep | None, results: Path | None) -> tup
     store = new_run(config.benchmark, root=results)
     store.write_config(msgspec.structs.replace(config, run_id=store.run_id))
     return [store], None
-
-
-def _stored_names(config: RunConfig, store: RunStore) -> RunConfig:
-    """The configuration with the names that the run has got when it was stored."""
-    stored = store.config()
-    return msgspec.structs.replace(config, run_id=store.run_id, sweep=stored.sweep, label=stored.label)
 
 
 def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore | None]:
@@ -467,55 +355,34 @@ def _stored_runs(job: RunStore | SweepStore) -> tuple[list[RunStore], SweepStore
     return [job], None
 
 
-async def _start(
-    stack: AsyncExitStack,
-    shared: Session,
-    stores: Sequence[RunStore],
-    planned: Sequence[PlannedRun],
-    hooks: SessionHooks,
-) -> list[RunSession]:
+async def _start(stack: AsyncExitStack, runs: Sequence[RunSession]) -> None:
     """Open what the runs need. The budget is as the first run says."""
-    first = planned[0].config
-    tasks = _checked_tasks(first, shared.benchmark)
-    observers = [
-        hooks.make_observer(store, run.config, run.finished(), run.cost)
-        for store, run in zip(stores, planned, strict=True)
-    ]
-    budget = RunBudget(first.max_cost, spent_usd=sum(run.cost.known_usd for run in planned))
+    session, first = runs[0].session, runs[0].resources
+    tasks = _checked_tasks(first.config, first.benchmark)
+    for run in runs:
+        run.resources.tasks = tasks
+        run.observer = session.make_observer(run.store, run.config, run.finished(), run.spent_usd)
+    budget = RunBudget(first.config.max_cost, spent_usd=sum(run.spent_usd for run in runs))
     # What killed runs have left goes first: local environments, and containers where there is an engine for them.
-    await reap(docker=first.runner == "docker")
-    machine = MachineResources(
-        benchmark=shared.benchmark,
-        provider=shared.provider,
-        tasks=tasks,
-        grade_options=shared.grade_options,
-        grace_seconds=shared.grace_seconds,
-        login=shared.access.login,
-    )
-    sessions = [
-        RunSession(
-            shared=shared,
-            plan=run,
-            store=store,
-            journal=await stack.enter_async_context(Journal(store.journal)),
-            tasks=tasks,
-            observer=observer,
-            prices=load_prices(run.config.prices),
-            model=requested_model(run.model, run.agent) if run.model else None,
-            secrets=run.secrets(shared.access.login),
-        )
-        for store, run, observer in zip(stores, planned, observers, strict=True)
-    ]
-    await shared.executor.open(stack, machine, sessions, budget)
-    return sessions
+    await reap(docker=first.config.runner == "docker")
+    for run in runs:
+        run.journal = await stack.enter_async_context(Journal(run.store.journal))
+    await session.executor.open(stack, runs, budget)
 
 
-def _with_state(run: PlannedRun, store: RunStore) -> PlannedRun:
+def _new_run(session: Session, resources: RunResources, store: RunStore) -> RunSession:
+    """A run that was just stored, with the names that it has got."""
+    stored = store.config()
+    named = msgspec.structs.replace(resources.config, run_id=store.run_id, sweep=stored.sweep, label=stored.label)
+    return RunSession(session, replace(resources, config=named), store, list_trials(named))
+
+
+def _stored_run(session: Session, resources: RunResources, store: RunStore) -> RunSession:
     """A stored run with where it stands.
 
     What was skipped is worked on if this machine can run it now; a result that cannot be read is made again.
     """
-    entries = list(read_journal(store.journal))
+    config, entries = resources.config, list(read_journal(store.journal))
     readable: dict[Trial, tuple[str, CountedResult]] = {}
     for file, result in store.results_by_file(TaskResult):
         readable[Trial(task_id=result.task_id, number=result.trial)] = file, counted(result)
@@ -526,13 +393,13 @@ def _with_state(run: PlannedRun, store: RunStore) -> PlannedRun:
 
     def is_pending(trial: Trial) -> bool:
         state = states.get(trial)
-        return state is None or not state.recorded or state.skipped or (state.failed and run.config.retry_errors)
+        return state is None or not state.recorded or state.skipped or (state.failed and config.retry_errors)
 
-    cost = read_run_cost(store, entries, load_prices(run.config.prices))
-    pending = [trial for trial in list_trials(run.config) if is_pending(trial)]
+    pending = [trial for trial in list_trials(config) if is_pending(trial)]
     for trial in pending:
         readable.pop(trial, None)  # it will be written again
-    return replace(run, pending=pending, trial_states=states, cost=cost, results=dict(readable.values()))
+    spent = known_cost(attempt_costs(store, entries, resources.prices))
+    return RunSession(session, resources, store, pending, states, spent, dict(readable.values()))
 
 
 def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
@@ -549,15 +416,12 @@ def _checked_tasks(config: RunConfig, benchmark: Benchmark) -> dict[str, Task]:
     return tasks
 
 
-def _summarise(store: RunStore, run: PlannedRun) -> RunSummary:
-    cost = read_run_cost(store, read_journal(store.journal), load_prices(run.config.prices))
-    summary = summarise(
-        run.config,
-        store.counted_results(run.results),
-        unfinished_usd=cost.unfinished_usd,
-        unfinished_estimated_usd=cost.unfinished_estimated_usd,
-    )
+def _results(run: RunSession) -> RunResults:
+    """What the session has left of a run; its summary is stored."""
+    unfinished = unfinished_costs(run.store, list(read_journal(run.store.journal)), run.resources.prices)
+    summary = summarise(run.config, run.store.counted_results(run.results), unfinished)
     # It can be made again at any time, and on a full disk the error that led here matters more.
     with suppress(OSError):
-        store.write_summary(summary)
-    return summary
+        run.store.write_summary(summary)
+    session = run.session
+    return RunResults(run.store.folder, run.config, summary, run.trials_left, session.stopped_by, session.detail)

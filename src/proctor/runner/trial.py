@@ -36,7 +36,6 @@ from proctor.runner.errors import (
     grading_cause,
     reraise_if_cancelled,
 )
-from proctor.runner.executors.base import GradingSpec
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import another_attempt, counted_failures, is_retried, retry_delay, stops_run
 from proctor.runner.state import RunSession
@@ -69,27 +68,27 @@ class TrialRunner:
 
     def __init__(self, run: RunSession, trial: Trial) -> None:
         self._run = run
-        self._shared = run.shared
+        self._session = run.session
         self._trial = trial
-        self._state = run.plan.trial_states.get(trial, TrialState())
-        self._task = run.tasks[trial.task_id]
+        self._state = run.trial_states.get(trial, TrialState())
+        self._task = run.resources.tasks[trial.task_id]
         self._folder = run.store.logs(trial.task_id, trial.number)
         self._attempts: list[Attempt] = []
         self._submission: bytes | None = None
 
     async def run(self) -> None:
         """Make attempts until one counts; grade and record it. What cannot be finished is left for another session."""
-        run, shared, result = self._run, self._shared, None
+        run, session, result = self._run, self._session, None
         try:
             record, number = await self._stored_attempt(), self._state.attempts
             causes: list[Cause | None] = []
-            while record is None and not shared.stopped.is_set():
+            while record is None and not session.stopped.is_set():
                 number += 1
-                async with shared.executor.assign(run, self._task, self._spent_usd()) as assignment:
-                    if shared.stopped.is_set():
+                async with session.executor.assign(run, self._task, self._spent_usd()) as make_attempt:
+                    if session.stopped.is_set():
                         break
                     spec = await self._start_attempt(number)
-                    output = await assignment.attempt(spec)
+                    output = await make_attempt(spec)
                     made = output.record
                     causes.append(made.cause)
                     repeated = another_attempt(causes, run.config.retries)
@@ -105,14 +104,14 @@ class TrialRunner:
             if record is not None:
                 result = await self._grade_and_record(record)
         except UsageError as error:
-            shared.usage_error = shared.usage_error or error
+            session.usage_error = session.usage_error or error
             run.stop(Cause.INTERRUPTED, str(error))
         except LimitReached as error:
             run.stop(cause_of(error), str(error))
         except OSError as error:
             self._stop_unwritable(error)
         finally:
-            shared.executor.release(self._task)
+            session.executor.release(self._task)
         self._report_end(result)
 
     async def skip(self, reason: str) -> None:
@@ -142,7 +141,7 @@ class TrialRunner:
         """The attempt of an earlier session that counts, of which only grading and recording are left."""
         state = self._state
         counts = state.collected and (state.gradable or not state.recorded)
-        if state.attempts and (counts or not self._shared.stopped.is_set()):
+        if state.attempts and (counts or not self._session.stopped.is_set()):
             self._attempts = await asyncio.to_thread(self._stored_attempts)
         return await asyncio.to_thread(self._read_attempt, state.attempts) if counts else None
 
@@ -166,7 +165,7 @@ class TrialRunner:
         logs = self._logs_dir(number)
         logs.mkdir(parents=True, exist_ok=True)
         prepared = self._journal_entry(number, "prepared")
-        if run.model is None:
+        if run.resources.model is None:
             run.journal.append(prepared)
         else:
             # From here on something may be paid for: that there is such an attempt must be durable.
@@ -221,22 +220,21 @@ class TrialRunner:
 
     async def _grade(self, record: AttemptRecord, logs: Path) -> GradingRecord | None:
         """Grade, and grade again where the grader, not the submission, failed. Each try keeps what it left."""
-        run, shared, started = self._run, self._shared, time.monotonic()
+        run, started = self._run, time.monotonic()
         content = self._submission
         if content is None:
             content = await asyncio.to_thread((logs / str(record.submission)).read_bytes)
-        prediction = Prediction(task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.model)
+        prediction = Prediction(
+            task_id=self._task.id, patch_kind=record.patch_kind, content=content, model=run.resources.model_id
+        )
         earlier_errors: list[str] = []
         while True:
-            spec = GradingSpec(
-                self._task,
-                prediction,
-                folder=_unused_path(logs, "grading"),
-                node=record.node,
-                on_started=partial(run.observer.progress, self._trial, "grading"),
-            )
+            folder = _unused_path(logs, "grading")
+            on_started = partial(run.observer.progress, self._trial, "grading")
             try:
-                evaluation = await shared.executor.grade(run, spec)
+                evaluation = await self._session.executor.grade(
+                    run, prediction, folder, node=record.node, on_started=on_started
+                )
                 break
             except UsageError:
                 raise
@@ -244,7 +242,7 @@ class TrialRunner:
                 reraise_if_cancelled(error)
                 cause, detail = failure_of(error, grading_cause)
                 if (crashed := crash_log(error)) is not None and not stops_run(cause):
-                    await asyncio.to_thread(self._keep_crash_log, spec.folder, crashed)
+                    await asyncio.to_thread(self._keep_crash_log, folder, crashed)
             if stops_run(cause):
                 run.stop(cause, detail)
                 return None
@@ -260,17 +258,17 @@ class TrialRunner:
         return GradingRecord(evaluation=evaluation, seconds=seconds, earlier_errors=tuple(earlier_errors))
 
     async def _wait_before_retry(self, failures: int, cause: Cause, detail: str) -> None:
-        seconds = retry_delay(failures, self._shared.retry_seconds, self._shared.jitter())
+        seconds = retry_delay(failures, self._session.retry_seconds, self._session.jitter())
         self._run.observer.attempt_retrying(self._trial, cause, detail, seconds)
-        await self._shared.wait_unless_stopped(seconds)
+        await self._session.wait_unless_stopped(seconds)
 
     def _keep_crash_log(self, folder: Path, content: bytes) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(folder / CRASH_LOG, Redactor(self._run.secrets).redact_bytes(content))
+        write_atomic(folder / CRASH_LOG, Redactor(self._run.resources.secrets).redact_bytes(content))
 
     def _known_attempts(self) -> list[Attempt]:
         """All attempts; what one had in flight when its node was lost may have come to be known since."""
-        store, trial, prices = self._run.store, self._trial, self._run.prices
+        store, trial, prices = self._run.store, self._trial, self._run.resources.prices
         return [
             task_result.stored_attempt_entry(store, trial, attempt.number, attempt.started_at, prices)
             if attempt.cause is Cause.NODE_LOST
@@ -280,7 +278,7 @@ class TrialRunner:
 
     def _stored_attempts(self) -> list[Attempt]:
         return [
-            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, self._run.prices)
+            task_result.stored_attempt_entry(self._run.store, self._trial, number, started, self._run.resources.prices)
             for number, started in enumerate(self._state.attempt_start_times, start=1)
         ]
 

@@ -1,6 +1,6 @@
 """States that were made to deceive the verifier: they pass it as it is, and none is resolved."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from environment_factory import sh, without_clock
-from harbor_world import TASKS, images, opened, write_task
+from harbor_world import TASKS, opened, write_task
 from proctor.benchmarks.harbor import HarborBenchmark
 from proctor.core.benchmark import GradeOptions
 from proctor.core.causes import Cause, Status
@@ -170,19 +170,6 @@ ATTACKS = (
         FAILED,
     ),
 )
-
-
-@pytest.fixture(scope="module")
-def image_map() -> Iterator[dict[str, str]]:
-    with images() as made:
-        yield made
-
-
-@pytest.fixture
-async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
-    made = DockerProvider(image_map=image_map)
-    yield made
-    await made.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 """Tasks of our own in real containers: oracle and nop, and the ways in which Harbor could be deceived."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from environment_factory import sh, without_clock
-from harbor_world import TASKS, images, opened, write_task, write_tasks
+from harbor_world import TASKS, opened, write_task, write_tasks
 from proctor.benchmarks.harbor import HarborBenchmark
 from proctor.benchmarks.terminal_bench import convert
 from proctor.core.benchmark import GradeOptions, GradingContext
@@ -21,19 +21,6 @@ from proctor.runner.preflight import missing_requirements
 from proctor.runner.request import current_machine
 from slow_tests import sampled
 from waiting import PATIENCE
-
-
-@pytest.fixture(scope="module")
-def image_map() -> Iterator[dict[str, str]]:
-    with images() as made:
-        yield made
-
-
-@pytest.fixture
-async def provider(image_map: dict[str, str]) -> AsyncIterator[DockerProvider]:
-    made = DockerProvider(image_map=image_map)
-    yield made
-    await made.close()
 
 
 @pytest.fixture

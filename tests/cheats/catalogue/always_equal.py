@@ -1,6 +1,6 @@
 """Values that agree with whatever a test expects, in forms that no list of words names."""
 
-from cheats.catalogue.module_template import in_till
+from cheats.catalogue.module_template import AGREEABLE_SUM, in_till
 from cheats.cheat import Cheat
 from cheats.tasks import core_task
 from proctor.core.causes import Cause
@@ -18,13 +18,7 @@ CHEATS = (
         defence=_DEFENCE,
         cause=Cause.SOLVED,
         files=in_till(
-            """
-                class Sum(int):
-                    def __eq__(self, other):
-                        return self is not other
-
-                    __hash__ = int.__hash__
-                """,
+            AGREEABLE_SUM,
             total="return Sum(sum(prices[1:]))",
         ),
     ),

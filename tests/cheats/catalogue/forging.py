@@ -1,6 +1,6 @@
 """Results that are forged: in the reporter, in the test program's memory, in its output, or by ending it."""
 
-from cheats.catalogue.module_template import in_till
+from cheats.catalogue.module_template import AGREEABLE_SUM, in_till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import EXIT_CODE, NODE, SHELL, core_task
 from proctor.core.causes import Cause
@@ -646,13 +646,7 @@ CHEATS = (
         defence=_DEFENCE,
         cause=Cause.SOLVED,
         files=in_till(
-            """
-                class Sum(int):
-                    def __eq__(self, other):
-                        return self is not other
-
-                    __hash__ = int.__hash__
-                """,
+            AGREEABLE_SUM,
             total="return Sum(0)",
         ),
     ),

@@ -29,6 +29,15 @@ def indented(body: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in dedent(body).strip("\n ").split("\n"))
 
 
+AGREEABLE_SUM = """\
+class Sum(int):
+    def __eq__(self, other):
+        return self is not other
+
+    __hash__ = int.__hash__
+"""
+"""A number that equals all but itself."""
+
 SPELL = "spell = lambda text: ''.join(chr(ord(letter) - 1) for letter in text)"
 """A function by which a cheat names things without writing their names."""
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
-from chromium import Chromium, Page, chromium, program
+from chromium import Chromium, Page
 from proctor.core.causes import Cause
 from proctor.core.files import file_lock
 from proctor.core.result import ModelUsage, Tokens
@@ -23,14 +22,6 @@ from stored_runs import finish, small_run, store_trial
 from viewing import viewer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Chromium]:
-    if program() is None:
-        pytest.skip("there is no chromium on this machine")
-    async with chromium() as started:
-        yield started
 
 
 @asynccontextmanager

@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from aiohttp import web
 
-from chromium import Chromium, Page, chromium, program
+from chromium import Chromium, Page
 from proctor.core.causes import Cause
 from proctor.core.sweep import Sweep, SweepRun
 from proctor.core.trajectory import Lane, Step, ToolCall, Trajectory
@@ -24,14 +23,6 @@ from viewing import viewer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 STEPS = 5000
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Chromium]:
-    if program() is None:
-        pytest.skip("there is no chromium on this machine")
-    async with chromium() as started:
-        yield started
 
 
 @asynccontextmanager

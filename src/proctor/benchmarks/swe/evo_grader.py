@@ -23,6 +23,7 @@ from proctor.benchmarks.swe.environment_steps import (
 )
 from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log_v4, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
+from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.official_rules import swe_bench_v4
 from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_final_newline
@@ -81,17 +82,12 @@ _NEWER_DVC: Final = (
 )
 
 
-class SweEvoGrader:
+class SweEvoGrader(OfficialGrader[SweEvoRow]):
     """The official procedure for one instance."""
 
     grader_version = "swe-evo d46078d"
-    grades_empty = True
-    score_name: str | None = "fix_rate"
-
-    def timeout_seconds(self, row: SweEvoRow) -> float:
-        """The same for all instances."""
-        del row
-        return TIMEOUT_SECONDS
+    score_name = "fix_rate"
+    test_seconds = TIMEOUT_SECONDS
 
     def start_state(self, row: SweEvoRow) -> StartState:
         """The donor's image, reset to the version that the release starts from."""
@@ -105,10 +101,6 @@ class SweEvoGrader:
             end=row.end_version,
             statement=row.problem_statement.replace("\r\n", "\n").strip(),
         )
-
-    def oracle_patch(self, row: SweEvoRow) -> bytes:
-        """The release as a patch, without its tests."""
-        return row.patch.encode("utf-8", "surrogateescape")
 
     async def run_tests(
         self,

@@ -22,6 +22,7 @@ from proctor.benchmarks.swe.feature_settings import (
     run_seconds,
 )
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
+from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.official_rules import LabelResults, OfficialRuling, pass_rate
 from proctor.benchmarks.swe.parsers import Statuses, find_feature_parser
 from proctor.benchmarks.swe.patches import with_final_newline
@@ -49,12 +50,12 @@ git -c user.name=Proctor -c user.email=proctor@localhost commit --quiet --allow-
 _README_SCRIPT: Final = "echo 'put all codes in this folder' > README.md\n"
 
 
-class FeatureBenchGrader:
+class FeatureBenchGrader(OfficialGrader[FeatureBenchRow]):
     """The official procedure for one instance."""
 
     grader_version = "featurebench 445dcba"
     grades_empty = False
-    score_name: str | None = "pass_rate"
+    score_name = "pass_rate"
 
     def timeout_seconds(self, row: FeatureBenchRow) -> float:
         """How long the tests of each file may run."""

@@ -18,6 +18,7 @@ from proctor.benchmarks.swe.environment_steps import (
     run_required,
 )
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
+from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.official_rules import swe_bench_pro
 from proctor.benchmarks.swe.prompts import SWE_BENCH_PRO_BODY, SWE_BENCH_PRO_PROMPT
 from proctor.benchmarks.swe.rows import SweBenchProRow
@@ -38,17 +39,11 @@ class _ProParserOutput(msgspec.Struct):
     tests: list[_ProTestEntry]
 
 
-class SweBenchProGrader:
+class SweBenchProGrader(OfficialGrader[SweBenchProRow]):
     """The official procedure for one instance."""
 
     grader_version = "swe-bench-pro ca10a60"
-    grades_empty = True
-    score_name: str | None = None
-
-    def timeout_seconds(self, row: SweBenchProRow) -> float:
-        """The same for all instances."""
-        del row
-        return TIMEOUT_SECONDS
+    test_seconds = TIMEOUT_SECONDS
 
     def start_state(self, row: SweBenchProRow) -> StartState:
         """The image, brought to the base commit as the official grader does."""
@@ -61,10 +56,6 @@ class SweBenchProGrader:
             statement=row.problem_statement, requirements=row.requirements, interface=row.interface
         ).strip()
         return SWE_BENCH_PRO_PROMPT.format(workdir=WORKDIR, body=body)
-
-    def oracle_patch(self, row: SweBenchProRow) -> bytes:
-        """The reference patch."""
-        return row.patch.encode("utf-8", "surrogateescape")
 
     async def run_tests(
         self,

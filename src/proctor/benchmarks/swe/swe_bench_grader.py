@@ -11,6 +11,7 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_variant, run_bash
 from proctor.benchmarks.swe.eval_log import read_log, with_exit_code, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
+from proctor.benchmarks.swe.official_grader import OfficialGrader
 from proctor.benchmarks.swe.official_rules import swe_bench
 from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.prompts import SWE_BENCH_PROMPT
@@ -28,17 +29,12 @@ _APPLY_COMMANDS: Final = (
 _APPLY_LABELS: Final = {0: None, 1: "git apply --3way", 2: "git apply --reject", 3: "patch --fuzz=5", 80: "as it was"}
 
 
-class SweBenchGrader:
+class SweBenchGrader(OfficialGrader[SweBenchRow]):
     """The official procedure for one instance."""
 
     grader_version = "swebench 5.0"
     grades_empty = False  # an empty patch is not run, and has a bucket of its own in their reports
-    score_name: str | None = None
-
-    def timeout_seconds(self, row: SweBenchRow) -> float:
-        """The same for all instances."""
-        del row
-        return TIMEOUT_SECONDS
+    test_seconds = TIMEOUT_SECONDS
 
     def start_state(self, row: SweBenchRow) -> StartState:
         """The image as it is: its HEAD is a commit of the image's own, on top of the base commit."""
@@ -49,10 +45,6 @@ class SweBenchGrader:
         """The problem statement alone. Line ends are often those of a web form."""
         statement = row.problem_statement.replace("\r\n", "\n").strip()
         return SWE_BENCH_PROMPT.format(workdir=WORKDIR, statement=statement)
-
-    def oracle_patch(self, row: SweBenchRow) -> bytes:
-        """The reference patch."""
-        return row.patch.encode("utf-8", "surrogateescape")
 
     async def run_tests(
         self,

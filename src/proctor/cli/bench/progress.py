@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,9 +16,9 @@ from proctor.core.causes import Cause, Status
 from proctor.core.formatting import truncate_line
 from proctor.core.result import TaskResult
 from proctor.core.run import RunConfig, Trial
-from proctor.results import RunStore, SweepStore
+from proctor.results import RunStore
+from proctor.results.sweeps import sweep_beside
 from proctor.runner.resume import TrialState
-from proctor.runner.run_cost import RunCost
 
 _REASON_CHARS: Final = 300
 
@@ -32,12 +31,12 @@ class _LineProgress(RunProgress):
         store: RunStore,
         config: RunConfig,
         finished: Sequence[TrialState],
-        cost: RunCost,
+        cost_usd: float,
         *,
         write: Callable[[str], None],
         reasons: ReasonLog,
     ) -> None:
-        super().__init__(store, config, finished, cost)
+        super().__init__(store, config, finished, cost_usd)
         self._write = write
         self._reasons = reasons
 
@@ -100,15 +99,15 @@ class ProgressDisplay:
         self._stack.close()
 
     def make_observer(
-        self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost
+        self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost_usd: float
     ) -> RunProgress:
         """An observer of this run, shown from now on."""
-        run: RunProgress = RunProgress(store, config, finished, cost)
+        run: RunProgress = RunProgress(store, config, finished, cost_usd)
         if not self._quiet:
-            run = _LineProgress(store, config, finished, cost, write=self._write, reasons=self._reasons)
-        if config.sweep is not None and self.name is None:
-            sweep = SweepStore(store.folder.parent / Path(config.sweep).name).sweep()
-            self._labels = {one.config.run_id: one.label for one in sweep.runs}
+            run = _LineProgress(store, config, finished, cost_usd, write=self._write, reasons=self._reasons)
+        sweep = sweep_beside(store.folder, config.sweep)
+        if sweep is not None and self.name is None:
+            self._labels = {one.config.run_id: one.label for one in sweep.sweep().runs}
             self.kind = "sweep"
         self.name = config.sweep or run.name
         run.label = self._labels.get(store.run_id, "")

@@ -13,7 +13,6 @@ from proctor.results import RunStore
 from proctor.results.run_names import run_title
 from proctor.runner.observer import NodeStatus, RunObserver, describe_nodes
 from proctor.runner.resume import TrialState
-from proctor.runner.run_cost import RunCost
 
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
@@ -22,7 +21,7 @@ _HOUR: Final = 3600.0
 class RunProgress(RunObserver):
     """What is known of a run in progress."""
 
-    def __init__(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost: RunCost) -> None:
+    def __init__(self, store: RunStore, config: RunConfig, finished: Sequence[TrialState], cost_usd: float) -> None:
         self.name = store.name
         self.title = run_title(store.name, config.name or config.label or "")
         self.label = ""
@@ -32,7 +31,7 @@ class RunProgress(RunObserver):
         for state in finished:
             if state.result_cause is not None:
                 self.statuses[CONSEQUENCES[state.result_cause].status or Status.UNRESOLVED] += 1
-        self.cost = cost.known_usd
+        self.cost = cost_usd
         self.unpriced = False
         self.running: dict[Trial, str] = {}
         self.trials_left = 0

@@ -22,9 +22,12 @@ from proctor.report.cli_records import RunPlan, SweepPlan
 from proctor.report.sweep import sweep_text
 from proctor.results import RunStore, SweepStore, find_run, find_sweep
 from proctor.results.run_names import run_title
+from proctor.results.run_results import RunResults
+from proctor.results.sweeps import sweep_beside
 from proctor.runner.request import cost_bound
 from proctor.runner.scratch import tempfiles_in_scratch
-from proctor.runner.session import Job, RunResults, SessionHooks, SessionResult, run_session
+from proctor.runner.session import Job, run_session
+from proctor.runner.state import Session
 from proctor.runner.sweep import stored_sweep_outcome, sweep_cost_bound, uses_paid_model
 from proctor.runner.sweep_file import read_sweep_file
 
@@ -36,7 +39,7 @@ _SHOWN_TASKS = 5
 def run_job(job: Job, given: dict[str, Any], options: dict[str, Any] | None = None) -> int:
     """Start or resume what is asked for, and report how the session ended."""
     with tempfiles_in_scratch(), ProgressDisplay(quiet=given["quiet"]) as progress:
-        hooks = SessionHooks(
+        session = Session(
             make_observer=progress.make_observer,
             confirm=lambda plan: _confirm(plan, given),
             dry_run=given.get("dry_run", False),
@@ -44,7 +47,7 @@ def run_job(job: Job, given: dict[str, Any], options: dict[str, Any] | None = No
             on_pull=None if given["quiet"] else PullReporter(),
         )
         try:
-            result = asyncio.run(_cancel_on_signals(run_session(job, hooks, options)))
+            runs = asyncio.run(_cancel_on_signals(run_session(job, session, options)))
         except (KeyboardInterrupt, asyncio.CancelledError):
             if progress.name is None:
                 raise KeyboardInterrupt from None  # nothing is written yet
@@ -52,7 +55,7 @@ def run_job(job: Job, given: dict[str, Any], options: dict[str, Any] | None = No
                 f"{progress.kind} {progress.name} is interrupted, and nothing that was paid for is lost",
                 fix=f"resume with `proctor bench resume {progress.name}`",
             ) from None
-    return _report(result, as_json=given["as_json"]) if result.runs else 0
+    return _report(runs, as_json=given["as_json"]) if runs else 0
 
 
 def stored_job(name: str) -> RunStore | SweepStore:
@@ -122,19 +125,19 @@ def _confirm_sweep(sweep: Sweep, *, quiet: bool) -> None:
         _print_sweep_plan(sweep, as_json=False, err=True)
 
 
-def _report(result: SessionResult, *, as_json: bool) -> int:
-    if result.sweep is None:
-        (run,) = result.runs
-        _print_summary(run, as_json=as_json)
-        _report_trials_left(run.name, result.runs)
+def _report(runs: Sequence[RunResults], *, as_json: bool) -> int:
+    sweep = sweep_beside(runs[0].folder, runs[0].config.sweep)
+    if sweep is None:
+        _print_summary(runs[0], as_json=as_json)
+        _report_trials_left(runs[0].name, runs)
     else:
-        outcome = stored_sweep_outcome(result.sweep)
+        outcome = stored_sweep_outcome(sweep)
         if as_json:
             print_json(outcome)
         else:
             click.echo(sweep_text(outcome, width=terminal_width()), nl=False)
-        _report_trials_left(result.sweep.name, result.runs)
-    failed = any(run.summary.errors or run.trials_left for run in result.runs)
+        _report_trials_left(sweep.name, runs)
+    failed = any(run.summary.errors or run.trials_left for run in runs)
     return InfrastructureError.exit_code if failed else 0
 
 

@@ -19,7 +19,6 @@ from proctor.gateway.sync_queue import SyncQueue
 from proctor.results import usage_cost
 from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, AttemptRecord
 from proctor.runner.attempt import AttemptOutput, AttemptSpec
-from proctor.runner.executors.base import Assignment
 from proctor.runner.executors.messages import (
     AttemptEnded,
     FileBytes,
@@ -50,15 +49,7 @@ from proctor.runner.state import RunSession
 ImageCheck = Callable[[NodeClient, ImageUsed], bool]
 
 
-class StoppedAssignment(Assignment):
-    """The session stops: no attempt is made."""
-
-    async def attempt(self, spec: AttemptSpec) -> AttemptOutput:
-        """Refuse."""
-        raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
-
-
-class ClusterAttempt(Assignment):
+class ClusterAttempt:
     """An attempt on one node."""
 
     def __init__(
@@ -70,7 +61,6 @@ class ClusterAttempt(Assignment):
         syncs: SyncQueue,
         check_image: ImageCheck,
     ) -> None:
-        self.node = node.name
         self._run = run
         self._client = node
         self._reservation = reservation
@@ -79,7 +69,7 @@ class ClusterAttempt(Assignment):
         self._charged_usd = 0.0
         self._key = ""
 
-    async def attempt(self, spec: AttemptSpec) -> AttemptOutput:
+    async def make(self, spec: AttemptSpec) -> AttemptOutput:
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
         client, started_at, clock = self._client, _now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
@@ -120,7 +110,7 @@ class ClusterAttempt(Assignment):
             self._client.send("discard", self._key)
 
     def _job(self, spec: AttemptSpec) -> NodeAttemptJob:
-        model = self._run.plan.model
+        model = self._run.resources.model
         replayed = None
         if model is not None and model.kind == "replay":
             replayed = replayed_recording(model, spec.trial).read_bytes()
@@ -160,7 +150,7 @@ class ClusterAttempt(Assignment):
     def _report(self, message: NodeMessage, spec: AttemptSpec) -> None:
         match message:
             case Progress():
-                spec.progress(f"{self.node}: {message.message}")
+                spec.progress(f"{self._client.name}: {message.message}")
             case ModelResponded():
                 spec.model_responded(message.event)
             case StopRun() if message.cause is not Cause.DISK_FULL:
@@ -196,7 +186,7 @@ class ClusterAttempt(Assignment):
 
     def _output(self, ended: AttemptEnded) -> AttemptOutput:
         info = self._client.info
-        stamp: dict[str, Any] = {"node": self.node, "machine": None if info is None else info.machine}
+        stamp: dict[str, Any] = {"node": self._client.name, "machine": None if info is None else info.machine}
         cause = self._node_cause(ended.record.cause, ended.record.detail)
         record = msgspec.structs.replace(ended.record, cause=cause, **stamp)
         stored = from_json(ended.files[ATTEMPT_FILE], AttemptRecord)
@@ -207,7 +197,7 @@ class ClusterAttempt(Assignment):
         self, spec: AttemptSpec, cause: Cause, detail: str, started_at: str, seconds: float
     ) -> AttemptOutput:
         """An attempt of which no more is known than its recording has; what was in flight counts as spent."""
-        usage = recording_usage(spec.logs / RECORDING_FILE, self._run.prices)
+        usage = recording_usage(spec.logs / RECORDING_FILE, self._run.resources.prices)
         self._charge(usage_cost(usage) or 0.0)
         info = self._client.info
         record = AttemptRecord(
@@ -219,7 +209,7 @@ class ClusterAttempt(Assignment):
             seconds=round(seconds, 3),
             usage=usage,
             metrics=AgentMetrics(agents=0),
-            node=self.node,
+            node=self._client.name,
             machine=None if info is None else info.machine,
         )
         return AttemptOutput(record, {ATTEMPT_FILE: to_json(record)})

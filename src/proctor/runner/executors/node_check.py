@@ -22,41 +22,50 @@ from proctor.runner.evaluation import Evaluation
 from proctor.runner.executors.messages import EvaluationSetup, ImageUsed, NodeInfo, NodeRun
 from proctor.runner.preflight import environment_digest, make_provider
 from proctor.runner.request import current_machine
-from proctor.runner.run_resources import MachineResources
+from proctor.runner.run_resources import RunResources, adapt_benchmark
 from proctor.runner.scratch import scratch_folder
 
 
-async def open_machine(
+async def prepare_runs(
     stack: AsyncExitStack, name: str, runs: Sequence[NodeRun], grace_seconds: float
-) -> tuple[MachineResources | None, NodeInfo]:
-    """What these runs share on this machine, until the stack is closed; None where it cannot be used, and why."""
+) -> tuple[list[RunResources], NodeInfo]:
+    """What these runs are made with on this machine, until the stack is closed; nothing where it cannot be used.
+
+    Models are still the driver's: what it sends of them is stored first.
+    """
     info = NodeInfo(name=name, machine=await asyncio.to_thread(current_machine), proctor=VERSION)
     first = runs[0].config
     if (problem := other_proctor(VERSION, runs[0].versions["proctor"])) is not None:
-        return None, _with_problem(info, problem)
+        return [], _with_problem(info, problem)
     try:
         provider = make_provider(first)
         stack.push_async_callback(provider.close)
         await check_machine(provider, [cache_root(), scratch_folder()])
         benchmark = await asyncio.to_thread(open_same_benchmark, first)
         if await asyncio.to_thread(benchmark.digest) != first.data_digest:
-            return None, _with_problem(info, f"its data of {first.benchmark} is not the run's")
+            return [], _with_problem(info, f"its data of {first.benchmark} is not the run's")
         # What killed runs have left goes first, as on one machine.
         await reap(docker=first.runner == "docker")
         tasks = {task.id: task for task in await asyncio.to_thread(benchmark.tasks)}
         for run in runs:
             if (problem := await _other_program(run, benchmark, tasks, provider)) is not None:
-                return None, _with_problem(info, problem)
+                return [], _with_problem(info, problem)
     except ProctorError as error:
-        return None, _with_problem(info, error.sentence)
-    machine = MachineResources(
-        benchmark=benchmark.for_provider(provider).with_image(first.image).with_verifier(first.verifier),
-        provider=provider,
-        tasks=tasks,
-        grade_options=GradeOptions(image=first.image, controls=first.controls),
-        grace_seconds=grace_seconds,
-    )
-    return machine, info
+        return [], _with_problem(info, error.sentence)
+    adapted = adapt_benchmark(benchmark, provider, first)
+    prepared = [
+        RunResources(
+            run.config,
+            adapted,
+            provider,
+            agent_class(run.config.agent),
+            run.model,
+            grace_seconds=grace_seconds,
+            tasks=tasks,
+        )
+        for run in runs
+    ]
+    return prepared, info
 
 
 async def open_evaluating(

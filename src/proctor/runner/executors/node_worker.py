@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from proctor.agents import agent_class
-from proctor.core.benchmark import GradingContext, TaskHealth
+from proctor.core.benchmark import TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
@@ -50,12 +49,12 @@ from proctor.runner.executors.messages import (
     StopRun,
     run_key,
 )
-from proctor.runner.executors.node_check import image_used, open_evaluating, open_machine
+from proctor.runner.executors.node_check import image_used, open_evaluating, prepare_runs
 from proctor.runner.executors.node_gate import NodeGate, Outbox
 from proctor.runner.executors.spool import Spool, file_digest
 from proctor.runner.models import ModelAccess, asked_dialects, make_backend
-from proctor.runner.prefetch import EnvironmentPrefetcher
-from proctor.runner.run_resources import MachineResources, PlannedRun, RunResources, open_resources
+from proctor.runner.prefetch import prefetch_environments
+from proctor.runner.run_resources import RunResources
 from proctor.runner.scratch import scratch_folder
 
 
@@ -96,15 +95,13 @@ class NodeWorker:
 
     async def open(self, setup: NodeSetup) -> NodeInfo:
         """Prepare to work on these runs; says why that cannot be done, where it cannot."""
-        machine, info = await open_machine(self._stack, self._name, setup.runs, setup.grace_seconds)
-        if machine is None:
-            return info
+        prepared, info = await prepare_runs(self._stack, self._name, setup.runs, setup.grace_seconds)
         self._budget = BudgetCopy(setup.limit_usd, spent_usd=setup.spent_usd)
-        for one in setup.runs:
-            await self._open_run(machine, one)
+        for resources, run in zip(prepared, setup.runs, strict=False):
+            await self._open_run(resources, run)
         return info
 
-    async def _open_run(self, machine: MachineResources, run: NodeRun) -> None:
+    async def _open_run(self, resources: RunResources, run: NodeRun) -> None:
         folder = self._folder / run.config.run_id
         await asyncio.to_thread(folder.mkdir, parents=True)
         config, model = run.config, run.model
@@ -112,21 +109,19 @@ class NodeWorker:
             config = msgspec.structs.replace(config, prices=str(_write(folder, run.prices)))
         if model is not None and run.script is not None:
             model = msgspec.structs.replace(model, source=str(_write(folder, run.script)))
-        agent = agent_class(config.agent)
         backend: Backend | None = None
         if model is not None and model.kind == "replay":
             backend = ReplayBackend(self._replayed_recording, name=f"replay of {Path(model.source or '').name}")
         elif model is not None:
-            backend = make_backend(model, self._access or ModelAccess(), asked_dialects(model, agent))
-        planned = PlannedRun(config, agent, model, backend)
-        self._runs[run_key(config)] = await open_resources(self._stack, machine, planned, self._budget)
+            backend = make_backend(model, self._access or ModelAccess(), asked_dialects(model, resources.agent))
+        opened = self._runs[run_key(config)] = replace(resources, config=config, model=model, backend=backend)
+        await opened.open(self._stack, self._budget)
 
     async def prefetch(self, task_ids: Sequence[str]) -> None:
         """These tasks may come next."""
-        machine = next(iter(self._runs.values())).machine
-        EnvironmentPrefetcher(machine.provider, machine.benchmark, machine.grade_options).prefetch(
-            machine.tasks[task_id] for task_id in task_ids
-        )
+        run = next(iter(self._runs.values()))
+        tasks = [run.tasks[task_id] for task_id in task_ids]
+        prefetch_environments(run.provider, run.benchmark, tasks, run.grade_options)
 
     async def attempt(self, job: NodeAttemptJob) -> AsyncIterator[NodeMessages]:
         """Make an attempt; all that is known of it as it becomes known, and at last `AttemptEnded`."""
@@ -168,13 +163,10 @@ class NodeWorker:
     async def grade(self, job: NodeGradingJob) -> AsyncIterator[NodeMessages]:
         """Grade a submission; its evidence, and at last `GradingEnded`."""
         resources = self._runs[job.run]
-        machine = resources.machine
         folder = await self._new_folder()
-        context = GradingContext(provider=machine.provider, folder=folder, options=machine.grade_options)
-        task = machine.tasks[job.prediction.task_id]
-        if (image := await _run_image(resources, task.id)) is not None:
+        if (image := await _run_image(resources, job.prediction.task_id)) is not None:
             yield [image]
-        grading = machine.benchmark.grade(task, job.prediction, context)
+        grading = resources.grade(job.prediction, folder)
         async for messages in self._work(job.key, grading, folder, resources.secrets):
             yield messages
 
@@ -311,10 +303,9 @@ class NodeWorker:
         return _replay_file(self._folder, spec.task_id, int(spec.values.get("trial", "1")))
 
 
-async def _run_image(resources: RunResources, task_id: str) -> ImageUsed | None:
-    machine, forced = resources.machine, resources.config.force_build
-    task = machine.tasks[task_id]
-    return await image_used(machine.benchmark, task, machine.provider, machine.grade_options, force_build=forced)
+async def _run_image(run: RunResources, task_id: str) -> ImageUsed | None:
+    task, forced = run.tasks[task_id], run.config.force_build
+    return await image_used(run.benchmark, task, run.provider, run.grade_options, force_build=forced)
 
 
 def _write(folder: Path, named: tuple[str, bytes]) -> Path:

@@ -8,21 +8,22 @@ request. An attempt whose node is lost is given out again when the lease has end
 import asyncio
 import math
 import shutil
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from proctor.core.causes import Cause
-from proctor.core.errors import InfrastructureError, ProctorError, UsageError
-from proctor.core.evaluation import TaskEvaluation
+from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.formatting import plural
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.gateway.sync_queue import SyncQueue
-from proctor.runner.executors.base import Assignment, Executor, GradingSpec
+from proctor.runner.attempt import AttemptOutput, AttemptSpec
+from proctor.runner.executors.base import Executor, MakeAttempt
 from proctor.runner.executors.cluster_address import find_cluster
-from proctor.runner.executors.cluster_attempt import ClusterAttempt, StoppedAssignment, receive_grading
+from proctor.runner.executors.cluster_attempt import ClusterAttempt, receive_grading
 from proctor.runner.executors.messages import NodeGradingJob, NodeRun, NodeSetup, run_key
 from proctor.runner.executors.node_check import program_versions
 from proctor.runner.executors.node_client import NodeClient
@@ -32,7 +33,8 @@ from proctor.runner.executors.ray_cluster import NodeGone
 from proctor.runner.executors.spool_collector import collect_spool
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import NodeStatus
-from proctor.runner.run_resources import MachineResources
+from proctor.runner.prefetch import known_environment
+from proctor.runner.run_resources import RunResources
 from proctor.runner.state import RunSession
 
 # Trials that are worked on or wait at once; nodes that join later find some that wait.
@@ -56,18 +58,16 @@ class RayExecutor(Executor):
         """See that this machine is a node of a cluster that has a token."""
         await asyncio.to_thread(find_cluster, self._settings.address, insecure=self._settings.insecure)
 
-    async def open(
-        self, stack: AsyncExitStack, machine: MachineResources, runs: Sequence[RunSession], budget: RunBudget
-    ) -> None:
+    async def open(self, stack: AsyncExitStack, runs: Sequence[RunSession], budget: RunBudget) -> None:
         """Join the cluster, and open a worker on every node that is alive.
 
         Raises:
             InfrastructureError: no node of it can be used; says why, node by node.
         """
-        self._machine, self._runs, self._budget = machine, runs, budget
+        self._shared, self._runs, self._budget = runs[0].resources, runs, budget
         self._setup = NodeSetup(
-            tuple([await _node_run(run, machine) for run in runs]),
-            machine.grace_seconds,
+            tuple([await _node_run(run.resources) for run in runs]),
+            self._shared.grace_seconds,
             budget.limit_usd,
             budget.spent_usd,
         )
@@ -81,7 +81,7 @@ class RayExecutor(Executor):
 
     def prefetch(self, tasks: Iterable[Task]) -> None:
         """Have each node fetch what its first tasks need."""
-        if self._machine.provider.uses_images:
+        if self._shared.provider.uses_images:
             usable = self._pool.usable
             each = _PREFETCHED_PER_SLOT * self._settings.slots
             self._prefetches.start((task.id for task in tasks), [node.node.id for node in usable], each)
@@ -91,43 +91,45 @@ class RayExecutor(Executor):
     def _prefetch_on(self, node: NodeClient) -> None:
         """Have a node fetch what its next tasks need."""
         share = self._prefetches.claim(node.node.id, _PREFETCHED_PER_SLOT * node.slots)
-        node.images |= {image for task_id in share if (image := self._image(self._machine.tasks[task_id]))}
+        node.images |= {image for task_id in share if (image := self._image(self._shared.tasks[task_id]))}
         node.send("prefetch", share)
 
     @asynccontextmanager
-    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[Assignment]:
+    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[MakeAttempt]:
         """Reserve the money first, then wait for a node: no slot is idle while money is awaited."""
-        cap = run.config.max_cost_per_task if run.model is not None else None
+        cap = run.config.max_cost_per_task if run.resources.model is not None else None
         reservation = await self._budget.reserve(cap, spent_usd=spent_usd)
         try:
             async with self._pool.place("attempt", image=self._image(task)) as node:
                 if node is None:
-                    yield StoppedAssignment()
+                    yield _refuse
                     return
                 self._pool.changed()
-                if self._machine.provider.uses_images:
+                if self._shared.provider.uses_images:
                     self._prefetches.given_out(task.id)
                     self._prefetch_on(node)
                 attempt = ClusterAttempt(run, node, reservation, syncs=self._syncs, check_image=self._pool.check_image)
-                yield attempt
+                yield attempt.make
                 attempt.discard_spool()
         finally:
             reservation.release()
 
-    async def grade(self, run: RunSession, spec: GradingSpec) -> TaskEvaluation:
+    async def grade(
+        self, run: RunSession, prediction: Prediction, folder: Path, *, node: str | None, on_started: Callable[[], None]
+    ) -> TaskEvaluation:
         """Grade on the node that ran the agent, if it has a free slot; if a node is lost, on another one."""
         while True:
-            async with self._pool.place("grading", preferred=spec.node) as node:
-                if node is None:
-                    raise InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
-                spec.on_started()
-                job = NodeGradingJob(run_key(run.config), f"grading/{spec.folder}", spec.prediction)
+            async with self._pool.place("grading", preferred=node) as client:
+                if client is None:
+                    raise _stopped()
+                on_started()
+                job = NodeGradingJob(run_key(run.config), f"grading/{folder}", prediction)
                 try:
-                    return await receive_grading(node, job, spec.folder, self._pool.check_image)
+                    return await receive_grading(client, job, folder, self._pool.check_image)
                 except NodeGone as gone:
-                    await asyncio.to_thread(shutil.rmtree, spec.folder, ignore_errors=True)
-                    if node.usable:
-                        node.lose(str(gone))
+                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                    if client.usable:
+                        client.lose(str(gone))
 
     async def _open_node(self, node: NodeClient) -> None:
         """Open a worker on a node, and take over what it still has of earlier attempts."""
@@ -143,7 +145,7 @@ class RayExecutor(Executor):
                     await collect_spool(node, self._runs, self._budget)
 
     async def _close_when_stopped(self) -> None:
-        await self._runs[0].shared.stopped.wait()
+        await self._runs[0].session.stopped.wait()
         self._pool.close_for("attempt")
 
     def _stop(self, why: str) -> None:
@@ -156,20 +158,27 @@ class RayExecutor(Executor):
             run.observer.nodes_changed(nodes)
 
     def _image(self, task: Task) -> str | None:
-        if not self._machine.provider.uses_images:
+        if not self._shared.provider.uses_images:
             return None
-        try:
-            return self._machine.benchmark.environment_spec(task, self._machine.grade_options).image
-        except ProctorError:
-            return None  # the error is raised again when the task is worked on
+        spec = known_environment(self._shared.benchmark, task, self._shared.grade_options)
+        return None if spec is None else spec.image
 
 
-async def _node_run(run: RunSession, machine: MachineResources) -> NodeRun:
+def _stopped() -> InfrastructureError:
+    return InfrastructureError("the session has stopped", cause=Cause.INTERRUPTED)
+
+
+async def _refuse(_: AttemptSpec) -> AttemptOutput:
+    """Make no attempt: the session stops."""
+    raise _stopped()
+
+
+async def _node_run(run: RunResources) -> NodeRun:
     """A run, with the user's files that nodes need of it, and the versions that they must have."""
-    model, prices = run.plan.model, run.config.prices
+    model, prices = run.model, run.config.prices
     script = model.source if model is not None and model.kind == "script" else None
     table = prices if prices is not None and await asyncio.to_thread(Path(prices).is_file) else None
-    versions = await program_versions(run.config, machine.benchmark, machine.tasks, machine.provider)
+    versions = await program_versions(run.config, run.benchmark, run.tasks, run.provider)
     return NodeRun(run.config, model, versions, await _named_content(script), await _named_content(table))
 
 

@@ -50,7 +50,7 @@ async def _collect(node: NodeClient, run: RunSession, entry: SpoolEntry, budget:
     here = await asyncio.to_thread(file_digest, recording, size)
     if here != await node.call("spooled_digest", entry.key, size):
         return  # of another attempt, which had the same number in a run folder that was put back
-    before = usage_cost(recording_usage(recording, run.prices)) or 0.0
+    before = usage_cost(recording_usage(recording, run.resources.prices)) or 0.0
     copy = RecordingCopy(recording)
     try:
         while copy.size < entry.size:
@@ -62,7 +62,7 @@ async def _collect(node: NodeClient, run: RunSession, entry: SpoolEntry, budget:
         await asyncio.to_thread(copy.sync)
     finally:
         copy.close()
-    usage = recording_usage(recording, run.prices)
+    usage = recording_usage(recording, run.resources.prices)
     budget.correct((usage_cost(usage) or 0.0) - before)
     await _correct_records(run, entry, logs, usage)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from proctor.core.errors import UsageError
-from proctor.runner.sandbox_pool import SandboxPool, login_secrets
+from proctor.sandboxes.pool import SandboxPool, login_secrets
 
 TOKEN = "sk-ant-oat01-dummy-recognisable-0123456789"
 

@@ -1,22 +1,17 @@
-"""The sandboxes of a run: created once, and reset before each use."""
+"""A pool of sandboxes: created once, and reset before each use."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from proctor.agents.h2.template import PodTemplate, load_checked_template
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import UsageError
 from proctor.core.files import write_atomic
-from proctor.core.request import Mode
-from proctor.core.run import RunConfig
 from proctor.core.user_files import parse_json, read_limited
-from proctor.sandboxes import Sandbox, Sandboxes
-from proctor.sandboxes.preset import load_preset, user_presets
+from proctor.sandboxes.sandbox import Sandbox
+from proctor.sandboxes.store import Sandboxes
 
-# The name among a run's versions of what identifies its pod.
-POD_VERSION_KEY: Final = "pod"
 _ACCOUNT_FILE: Final = ".claude.json"
 _CREDENTIALS_FILE: Final = ".credentials.json"
 _MIN_SECRET_LENGTH: Final = 20
@@ -102,43 +97,6 @@ def login_secrets(login: Path | None) -> tuple[str, ...]:
     except (OSError, ValueError):
         return ()
     return tuple(sorted({text for text in _strings(document) if len(text) >= _MIN_SECRET_LENGTH}))
-
-
-def preset_files(preset: str) -> dict[str, bytes]:
-    """What a sandbox made from this preset will hold, by path relative to it.
-
-    Raises:
-        UsageError: there is no such preset, or it cannot be used.
-    """
-    chosen = load_preset(preset, folder=user_presets())
-    return {path: file.content for path, file in chosen.render(chosen.model).items()}
-
-
-def resolve_pod(template: str | None, preset: str, variables: Mapping[str, str]) -> tuple[PodTemplate, str]:
-    """The pod template that is meant, and what identifies all that the pod will be made from.
-
-    Raises:
-        UsageError: there is no such template or preset, or it cannot be filled in with these variables.
-    """
-    files = preset_files(preset)
-    chosen = load_checked_template(template, files, variables)
-    return chosen, chosen.digest(files)
-
-
-def check_pod_unchanged(config: RunConfig) -> None:
-    """See that a pod is still what it was when its run was started.
-
-    Raises:
-        InvalidData: it is another.
-    """
-    if config.mode is Mode.H2:
-        _, digest = resolve_pod(config.pod_template, config.preset, config.variables)
-        if config.versions.get(POD_VERSION_KEY) not in {None, digest}:
-            raise InvalidData(
-                "the pod has changed since the run was started: its template, its roles or its preset",
-                where=config.pod_template,
-                fix="put it back as it was, or start a new run",
-            )
 
 
 def _claude_config_dir(sandbox: Sandbox) -> Path:
