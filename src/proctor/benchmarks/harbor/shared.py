@@ -102,8 +102,11 @@ class SharedVerifier:
                 controls, check = await self._check_unseen(checker)
             evidence = await self._run(setup, kept, ready)
             if evidence.is_inconclusive and await self._works_untouched(setup, kept):
-                evidence = await self._run(setup, kept, ready)
-                evidence = msgspec.structs.replace(evidence, works_untouched=evidence.is_inconclusive)
+                again = await self._run(setup, kept, ready)
+                # What lies there now is of the first run.
+                evidence = msgspec.structs.replace(
+                    again, planted=evidence.planted, works_untouched=again.is_inconclusive
+                )
             evidence = msgspec.structs.replace(
                 evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
             )
