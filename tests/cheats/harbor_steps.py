@@ -159,7 +159,9 @@ ATTACKS = (
         + "nohup setsid /usr/sbin/noted /opt/noted.py >/dev/null 2>&1 &\n",
         "true\n",
     ),
-    StepAttack("a folder where a file of the second step goes", FIRST + "mkdir -p /app/next.sh/x\n", "true\n"),
-    StepAttack("a link where a file of the second step goes", FIRST + "ln -s /tests/key.json /app/next.sh\n", "true\n"),
+    StepAttack("a folder where a file of the second step goes", FIRST + "mkdir -p /app/setup.sh/x\n", "true\n"),
+    StepAttack(
+        "a link where a file of the second step goes", FIRST + "ln -s /tests/key.json /app/setup.sh\n", "true\n"
+    ),
     StepAttack("a module for a separate step", FIRST, _file("/app/pytest.py", _QUIT), SEPARATE),
 )
