@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from cheats.remembering import NOTE_MACHINE, remembers_at, remembers_in
+
 _STORE = """
 import http.server
 
@@ -187,6 +189,41 @@ ATTACKS = (
         SEPARATE,
     ),
     ComposeAttack("more than may be copied", HONEST + "truncate -s 600M /app/large\n", SEPARATE),
+    ComposeAttack(
+        "a module that remembers the first tests by another service",
+        _file("/app/pytest.py", remembers_at("http://store:8000/tests")),
+        SHARED,
+    ),
+    ComposeAttack(
+        "a module that remembers the first tests in the shared volume",
+        NOTE_MACHINE + _file("/app/pytest.py", remembers_in("/shared/seen.log")),
+        SHARED,
+    ),
+    ComposeAttack(
+        "a program in the shared volume that is found first",
+        _FILES
+        + _file("/shared/python3", f'#!/bin/sh\necho "{_FORGED[7:-2]}"', "755")
+        + "ln -sf /shared/python3 /usr/local/bin/python3; ln -sf /shared/python3 /usr/local/sbin/python3\n",
+        SHARED,
+    ),
+    ComposeAttack(
+        "the other service is kept busy for good",
+        _FILES
+        + _serving(
+            "/opt/busy.py",
+            "import socket\nserver = socket.create_server(('', 8127))\nopen_ = []\n"
+            "while True:\n    one = socket.create_connection(('store', 8000))\n"
+            "    one.sendall(b'PUT /note HTTP/1.1\\r\\nContent-Length: 8\\r\\n\\r\\nrem')\n    open_.append(one)\n"
+            "    len(open_) > 300 and __import__('time').sleep(1000)",
+            8127,
+        ),
+        SHARED,
+    ),
+    ComposeAttack(
+        "the module asks the other service for what it was never told",
+        _FILES + _file("/app/sitecustomize.py", _QUIT) + _file("/app/urllib/__init__.py", _QUIT),
+        SEPARATE,
+    ),
     ComposeAttack(
         "a module for a separate verifier", HONEST + "rm answer.txt\n" + _file("/app/pytest.py", _QUIT), SEPARATE
     ),

@@ -8,6 +8,7 @@ from cheats.harbor_artifacts import ANSWER, ATTACKS, SOLUTION, TASK, ArtifactAtt
 from harbor_world import opened, write_task
 from proctor.core.benchmark import GradeOptions, GradingContext
 from proctor.core.causes import Status
+from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction
 from proctor.core.submission import PatchKind
 from proctor.core.verdict import Verdict
@@ -29,8 +30,12 @@ async def verdict_on(script: str, provider: DockerProvider, folder: Path) -> Ver
 async def test_no_attack_on_a_separate_verifier_is_resolved(
     attack: ArtifactAttack, provider: DockerProvider, tmp_path: Path
 ) -> None:
-    verdict = await verdict_on(attack.script, provider, tmp_path)
-    assert verdict.status is not Status.RESOLVED, verdict
+    try:
+        verdict = await verdict_on(attack.script, provider, tmp_path)
+    except LimitReached:
+        assert attack.name == "a large hole"
+        return
+    assert verdict.status is Status.UNRESOLVED, verdict
 
 
 async def test_honest_files_are_resolved_with_altered_tests_failed(provider: DockerProvider, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from proctor.grading.state import (
     data_files,
     find_leftovers,
     parse_process_list,
+    processes_beside_main,
     quarantine,
     run_in_fresh_shell,
     run_observed,
@@ -333,6 +334,15 @@ def test_the_agent_s_program_is_known_by_the_place_that_it_is_shown_at() -> None
     )
     own, rest = find_leftovers(there, [], LeftoverPolicy.KEEP)
     assert ([one.pid for one in own], rest) == ([10, 11, 12], ())
+
+
+def test_only_the_oldest_process_that_looks_like_the_main_one_is_it() -> None:
+    main = ProcessInfo(pid=7, parent=1, session=1, exe="/usr/bin/dash", command="sh -c 'echo up'")
+    alike = ProcessInfo(pid=90, parent=1, session=1, exe="/usr/bin/python3.11", command="sh -c 'echo up'")
+    there = census(process(1, 0, "/sbin/docker-init"), main, alike)
+    assert find_leftovers(there, [1], LeftoverPolicy.SERVICES) == ((), (alike,))
+    assert processes_beside_main(there) == (alike,)
+    assert processes_beside_main(census(process(1, 0, "/sbin/docker-init"), main)) == ()
 
 
 def test_a_process_cannot_hide_behind_an_odd_name() -> None:

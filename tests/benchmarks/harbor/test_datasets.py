@@ -10,7 +10,9 @@ from harbor_world import TASKS, write_task
 from paths import sample_data
 from proctor.benchmarks import benchmark, fetch_dataset, suite_benchmark
 from proctor.benchmarks.harbor import package_digest
-from proctor.core.errors import InvalidData, UsageError
+from proctor.core.errors import InfrastructureError, InvalidData, UsageError
+
+COMMIT = ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q")
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_a_data_set_s_file_names_tasks_beside_it(tasks: Path) -> None:
 
 
 async def test_tasks_of_a_repository_are_fetched(tasks: Path) -> None:
-    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+    for words in (["init", "-q"], ["add", "-A"], [*COMMIT, "-m", "x"]):
         subprocess.run(["git", "-C", str(tasks), *words], check=True)
     got = await fetch_dataset("harbor", "mine", f"file://{tasks}", lambda _: None)
     assert (got.tasks, got.split, len(got.revision)) == (2, "mine", 40)
@@ -79,3 +81,16 @@ async def test_what_cannot_be_fetched_says_why(tasks: Path) -> None:
     (tasks / "empty").mkdir()
     with pytest.raises(InvalidData, match="no task is here"):
         await fetch_dataset("harbor", None, tasks / "empty", lambda _: None)
+
+
+async def test_a_repository_without_tasks_is_named_by_its_address(tmp_path: Path) -> None:
+    for words in (["init", "-q"], [*COMMIT, "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    address = f"file://{tmp_path}"
+    with pytest.raises(InvalidData, match=f"^{address}: no task is here"):
+        await fetch_dataset("harbor", None, address, lambda _: None)
+
+
+async def test_what_git_says_first_of_a_repository_that_is_none_is_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match="does not appear to be a git repository"):
+        await fetch_dataset("harbor", None, f"file://{tmp_path}/none.git", lambda _: None)

@@ -61,6 +61,27 @@ def test_its_check_gives_one_with_the_oracle_and_nothing_without(tmp_path: Path)
     assert summary["passed"] == summary["tests"] > 0
 
 
+@pytest.mark.parametrize("is_package", [False, True])
+@pytest.mark.parametrize(
+    "target",
+    ["tests/test_calc.py", "tests", "tests.test_calc", "tests.test_calc.CalcTest", "tests/odd-place/test_x.py"],
+)
+def test_its_check_takes_what_our_reporter_takes_for_unittest(
+    target: str, is_package: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "import unittest\n\n\nclass CalcTest(unittest.TestCase):\n    def test_sums(self):\n        pass\n"
+    for file in (tmp_path / "tests" / "test_calc.py", tmp_path / "tests" / "odd-place" / "test_x.py"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(source)
+    if is_package:
+        (tmp_path / "tests" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    fields = {"python": sys.executable, "format": "unittest", "arguments": [target], "paths": ["."], "timeout": 60}
+    ended = check.run({"variables": {}, "setup": [], "services": [], **fields})
+    name = "test_x" if "odd" in target else "tests.test_calc"
+    assert ended == {f"{name}.CalcTest.test_sums": "passed"}
+
+
 REPORT = """import os, sys
 from calc import add
 

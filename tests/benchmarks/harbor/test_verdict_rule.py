@@ -67,6 +67,9 @@ FULL, NONE = {"reward": 1.0}, {"reward": 0.0}
         # The verifier could not be installed: no sign of tests, and no reward.
         (seen(NONE), Status.ERROR, Cause.GRADER_FAILED, Status.UNRESOLVED, None),
         (seen(None), Status.ERROR, Cause.GRADER_FAILED, Status.UNRESOLVED, None),
+        # It breaks where the agent has worked, and nowhere else.
+        (msgspec.structs.replace(seen(NONE), works_untouched=True), Status.UNRESOLVED, Cause.TESTS_FAILED, None, 0.0),
+        (msgspec.structs.replace(seen(None), works_untouched=True), Status.UNRESOLVED, Cause.TESTS_FAILED, None, 0.0),
         # A reward that nothing stands behind.
         (seen(FULL), Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED, 0.0),
         (seen(FULL, {"passed": 2, "failed": 1}), Status.UNRESOLVED, Cause.TAMPERED, Status.RESOLVED, 0.0),

@@ -68,7 +68,8 @@ def download_from_git(url: str, into: Path, *, revision: str | None = None) -> s
         except OSError as error:
             raise download_error(url, f"git does not start: {error.strerror}") from error
         if done.returncode:
-            raise download_error(url, done.stderr.strip().rpartition("\n")[2] or f"git ended with {done.returncode}")
+            # Advice comes after an empty line.
+            raise download_error(url, done.stderr.strip().partition("\n\n")[0] or f"git ended with {done.returncode}")
         return done.stdout.strip()
 
     git("init", "--quiet")

@@ -3,7 +3,6 @@
 import copy
 import os
 import tempfile
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
@@ -21,7 +20,6 @@ from proctor.benchmarks.harbor.artifacts import (
 )
 from proctor.benchmarks.harbor.as_task import as_task
 from proctor.benchmarks.harbor.collect import collect_shared, collect_step, end_leftovers
-from proctor.benchmarks.harbor.control_check import VerifierControlChecker, grading_targets
 from proctor.benchmarks.harbor.preparation import (
     network_of,
     prepare_step,
@@ -32,24 +30,17 @@ from proctor.benchmarks.harbor.preparation import (
 )
 from proctor.benchmarks.harbor.separate import SeparateVerifier
 from proctor.benchmarks.harbor.separate_mode import separately
+from proctor.benchmarks.harbor.shared import SharedVerifier
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
 from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
 from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
 from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
-from proctor.benchmarks.harbor.verifier import (
-    CopyState,
-    VerifierSetup,
-    clean,
-    verifier_programs,
-    verify,
-    verify_variant,
-)
+from proctor.benchmarks.harbor.verifier import verifier_programs
 from proctor.benchmarks.state_graded import ScriptRun, StateGradedBenchmark, run_script
 from proctor.core import VERSION
 from proctor.core.benchmark import DatasetInfo, GradeOptions, GradingContext, InvalidTask
-from proctor.core.causes import Status
 from proctor.core.environment import AgentUser, Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction
@@ -61,12 +52,9 @@ from proctor.core.task import Task
 from proctor.core.verdict import Verdict
 from proctor.grading.state import (
     FinalFiles,
-    GradingTarget,
-    ServiceStartupWait,
     ShellResult,
     keep_files,
     load_snapshot,
-    open_grading_target,
     take_snapshot,
     wait_for_services,
     with_findings,
@@ -395,71 +383,28 @@ class HarborBenchmark(StateGradedBenchmark):
         *,
         is_last: bool,
     ) -> HarborEvidence:
-        """Run the verifier on the machine; where it passes, on copies of it, with tests as they are and altered.
-
-        Before a last step, on copies first: the machine stays as it is, and no service of the agent's sees the tests.
-        """
+        """Run the verifier on the machine, and on copies of it, with tests as they are and altered."""
         harbor, snapshot = self._task(task), folder / self.GRADING_DIR
         user = await user_of(environment, step.verifier.user)
-        started = time.time()
-        async with keep_files(environment, snapshot) as kept:
-            # Where the files are not kept, nothing could tell what was done in that time.
-            grace = ServiceStartupWait(seconds=self._grace_seconds, since=started, named=step.text())
-            setup = VerifierSetup(
+        with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
+            oracle = partial(self._keep_oracle, task, step, Path(scratch)) if harbor.has_solution else None
+            verifier = SharedVerifier(
                 task=harbor,
                 step=step,
+                environment=environment,
                 folder=snapshot,
+                is_last=is_last,
                 seconds=options.timeout_seconds or step.verifier.seconds,
                 variables=resolve_variables(harbor, step.verifier.variables, self._variables),
-                checkpoint=kept.checkpoint,
-                grace=grace if kept.checkpoint is not None else None,
                 user=None if user is None else user.name,
+                controls=options.controls,
+                key=f"{harbor.digest} {step.name} {environment.digest} {self.grader}",
+                grader=self.grader,
+                oracle=oracle,
+                untouched=partial(self._untouched, task, step),
+                grace_seconds=self._grace_seconds,
             )
-            evidence = None if is_last else await self._verify_on_copies(setup, environment, kept)
-            if evidence is None:
-                evidence = await verify(setup, environment)
-                if not is_last:
-                    await clean(environment, evidence.quarantine_result.search_path or "/usr/bin:/bin")
-            evidence = msgspec.structs.replace(
-                evidence, quarantine_result=with_findings(evidence.quarantine_result, kept.findings)
-            )
-            passes = judge(evidence, self.grader).status is Status.RESOLVED
-            seen = evidence.quarantine_result
-            may_be_late = bool(seen.waited_for or seen.late_files)
-            if not passes or kept.checkpoint is None or not (options.controls or may_be_late):
-                return evidence
-            with tempfile.TemporaryDirectory(prefix="proctor-oracle-") as scratch:
-                oracle = partial(self._keep_oracle, task, step, Path(scratch)) if harbor.has_solution else None
-                control_check = VerifierControlChecker(
-                    step=step,
-                    machine=environment,
-                    kept=kept,
-                    started=started,
-                    search_path=seen.search_path,
-                    late_files=seen.late_files,
-                    run_on=partial(verify_variant, setup),
-                    live=evidence.statuses,
-                    oracle=oracle,
-                    pairs=options.controls,
-                    key=f"{harbor.digest} {step.name} {environment.digest} {self.grader}",
-                )
-                return msgspec.structs.replace(evidence, control_check=await control_check.run())
-
-    async def _verify_on_copies(
-        self, setup: VerifierSetup, environment: Environment, kept: FinalFiles
-    ) -> HarborEvidence | None:
-        """What the verifier says on copies; None: no full reward, and the machine itself may give another."""
-        if kept.checkpoint is None:
-            return None
-        for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
-            if target is GradingTarget.LIVE_FILES:
-                before = load_snapshot(setup.folder)
-                await wait_for_services(environment, before.processes, path=before.path, seconds=self._grace_seconds)
-            async with open_grading_target(target, environment, kept.checkpoint) as copy_:
-                seen = await verify_variant(setup, copy_, {}, CopyState.NEW)
-            if judge(seen, self.grader).status is Status.RESOLVED:
-                return seen
-        return None if GradingTarget.MACHINE in grading_targets(setup.step) else seen
+            return await verifier.verify()
 
     @asynccontextmanager
     async def _keep_oracle(
@@ -476,6 +421,18 @@ class HarborBenchmark(StateGradedBenchmark):
             before = load_snapshot(snapshot)
             await wait_for_services(environment, before.processes, path=before.path, seconds=self._grace_seconds)
             yield kept
+
+    @asynccontextmanager
+    async def _untouched(self, task: Task, last: HarborStep, environment: Environment) -> AsyncIterator[Path]:
+        """Bring an environment to where the agent started with a step; the folder of its snapshot."""
+        harbor = self._task(task)
+        with tempfile.TemporaryDirectory(prefix="proctor-untouched-") as scratch:
+            folder = Path(scratch)
+            async with self.serve(task, environment, folder):
+                for step in harbor.steps[: harbor.steps.index(last) + 1] if harbor.has_steps else ():
+                    await self.begin_step(task, step.name, environment, folder)
+            await environment.set_network(*network_of(last.verifier.network or harbor.environment.network))
+            yield folder / self.GRADING_DIR
 
     @asynccontextmanager
     async def _oracle_submission(

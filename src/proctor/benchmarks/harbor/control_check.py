@@ -1,5 +1,8 @@
 """The verifier on copies of the machine, with tests as they are and altered. It must pass the ones and fail the others.
 
+Whoever has seen the tests as they are can tell them from altered ones. Where something beside the copies could tell it
+to what runs on them, they are therefore tried before the verifier runs as it is.
+
 Which alterations a right state fails is proved with the task's own solution, in an environment that nobody has worked
 in; the proof is cached.
 """
@@ -27,7 +30,7 @@ from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvi
 from proctor.benchmarks.harbor.verifier import CopyState
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment
-from proctor.core.verdict import Finding, TestStatus
+from proctor.core.verdict import Finding
 from proctor.grading.controls import ControlSet, TestVariant, control_summary
 from proctor.grading.controls.test_variants import variant_files
 from proctor.grading.outcome import TestRun
@@ -57,11 +60,10 @@ class VerifierControlChecker:
     Attributes:
         kept: the machine's files when the time was up.
         started: when they were kept, by the engine's clock.
-        live: how the tests ended on the machine itself.
         oracle: None where the task has no solution.
         key: identifies what the control set depends on.
         search_path: where the machine's tools are found.
-        late_files: what can be work and was changed between then and the verifier's first run.
+        uses_live_files: whether anything but the verifier can have changed the machine's files since then.
         changed_on_copy: what the verifier itself changes.
         left_on_copy: the files that the verifier leaves there, where it fails on a copy.
     """
@@ -71,25 +73,27 @@ class VerifierControlChecker:
     kept: FinalFiles
     started: float
     run_on: RunOn
-    live: Mapping[str, TestStatus]
     oracle: KeepOracle | None
     pairs: int
     key: str
     search_path: str
-    late_files: tuple[str, ...] = ()
+    uses_live_files: bool
     changed_on_copy: set[str] = field(default_factory=set)
     left_on_copy: set[str] = field(default_factory=set)
 
-    async def run(self) -> HarborControlCheck:
-        """Prove the controls, then give the variants; what they say against the machine."""
+    async def controls(self) -> ControlSet:
+        """The altered tests that a right state fails."""
         prove = None if self.oracle is None else partial(self._prove, self.oracle)
-        controls = await known_controls(self.key, prove, self.live, self.pairs)
+        return await known_controls(self.key, prove, self.pairs)
+
+    async def run(self, controls: ControlSet) -> HarborControlCheck:
+        """Give the variants; what they say against the machine."""
         variants = choose_variants(controls, self.pairs)
         try:
             for target in self._targets():
                 seen, findings = await self._give(target, variants, controls)
                 if originals_pass(controls, seen):
-                    return await self._judged(target, controls, seen, findings)
+                    return judged(target, controls, seen, findings)
         except CopyFailed as error:
             why = f"no copy of the machine can be started, while its image starts: {error}"
             return HarborControlCheck(
@@ -104,34 +108,31 @@ class VerifierControlChecker:
             findings=(*findings, Finding(code=code.value, path="", detail=code.meaning)),
         )
 
-    async def _judged(
-        self,
-        target: GradingTarget,
-        controls: ControlSet,
-        seen: Sequence[tuple[TestVariant, TestRun]],
-        findings: tuple[Finding, ...],
-    ) -> HarborControlCheck:
-        made = judged(target, controls, seen, findings)
-        if made.cause is not None:
-            return made
-        late = await self._late_changes() if target is not GradingTarget.COPY else ()
-        if late:
-            code = EnvironmentCode.LATE_CHANGE
-            named = tuple(Finding(code=code.value, path=file, detail=code.meaning) for file in late)
-            reason = f"fails as it was when the time was up; changed later: {', '.join(late[:_MAX_SHOWN])}"
-            return msgspec.structs.replace(
-                made, cause=Cause.TESTS_FAILED, reason=reason, findings=(*made.findings, *named)
-            )
-        return made
+    async def with_late_changes(self, made: HarborControlCheck, late_files: tuple[str, ...]) -> HarborControlCheck:
+        """The same; where it passes only on files of later than when the time was up, what changed is against it.
 
-    async def _late_changes(self) -> tuple[str, ...]:
+        Args:
+            made: what `run` has made.
+            late_files: what can be work and was changed between then and the verifier's first run.
+        """
+        if made.cause is not None or made.target in {None, GradingTarget.COPY}:
+            return made
+        late = await self._late_changes(late_files)
+        if not late:
+            return made
+        code = EnvironmentCode.LATE_CHANGE
+        named = tuple(Finding(code=code.value, path=file, detail=code.meaning) for file in late)
+        reason = f"fails as it was when the time was up; changed later: {', '.join(late[:_MAX_SHOWN])}"
+        return msgspec.structs.replace(made, cause=Cause.TESTS_FAILED, reason=reason, findings=(*made.findings, *named))
+
+    async def _late_changes(self, late_files: tuple[str, ...]) -> tuple[str, ...]:
         """Files that changed on the machine since its time was up, or are gone, other than by the verifier itself."""
         changed = await changed_since(self.machine, self.started, path=self.search_path)
         changed = tuple(file for file in changed if file not in self.changed_on_copy)
         gone = self.left_on_copy - self.changed_on_copy
         if gone:
             gone -= await data_files(self.machine, path=self.search_path)
-        return tuple(dict.fromkeys((*self.late_files, *changed, *sorted(gone))))
+        return tuple(dict.fromkeys((*late_files, *changed, *sorted(gone))))
 
     async def _give(
         self, target: GradingTarget, variants: Sequence[TestVariant], controls: ControlSet
@@ -158,8 +159,16 @@ class VerifierControlChecker:
         return seen, tuple(findings)
 
     def _targets(self) -> tuple[GradingTarget, ...]:
-        """Where to try; on the machine itself only where the tests look for processes, which copies do not have."""
-        return grading_targets(self.step)
+        """Where to try; on the machine itself only where the tests look for processes, which copies do not have.
+
+        The machine's files of now are of use only where something has changed them. What the verifier itself has left
+        there is not: whoever runs in it could have left the tests as they are.
+        """
+        return tuple(
+            target
+            for target in grading_targets(self.step)
+            if self.uses_live_files or target is not GradingTarget.LIVE_FILES
+        )
 
     async def _prove(self, oracle: KeepOracle) -> ControlSet:
         """Run the control check on the solution first."""

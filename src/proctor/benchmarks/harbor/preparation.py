@@ -19,9 +19,12 @@ from proctor.benchmarks.harbor.task import (
 )
 from proctor.core.environment import AgentUser, Environment, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError
+from proctor.core.trees import is_directory
 
 _START_ENTRYPOINT: Final = 'nohup "$@" </dev/null >/dev/null 2>&1 & sleep 1'
 _DESCRIBE_USER: Final = 'id -un 2>/dev/null || id -u; getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6'
+_CLEAR_FOLDERS: Final = 'for file; do [ ! -d "./$file" ] || rm -rf "./$file"; done'
+_CLEAR_FILES: Final = 'for place; do [ -d "./$place" ] || rm -f "./$place"; done'
 _SETUP_SECONDS: Final = 600.0
 SETUP_SCRIPT: Final = "setup.sh"
 
@@ -82,6 +85,21 @@ async def start_environment(environment: HarborEnvironment, running: Environment
     await wait_until_healthy(environment.healthcheck, running, where=where)
 
 
+async def _clear_way(files: Path, environment: Environment) -> None:
+    """Remove the folders that stand where files go, and the files where folders go: an agent has put them there."""
+    folders, others = await asyncio.to_thread(_list_below, files)
+    await environment.exec(["sh", "-c", _CLEAR_FOLDERS, "sh", *others])
+    await environment.exec(["sh", "-c", _CLEAR_FILES, "sh", *folders])
+
+
+def _list_below(files: Path) -> tuple[list[str], list[str]]:
+    """The folders below a folder, and what else there is."""
+    found: dict[bool, list[str]] = {True: [], False: []}
+    for path in sorted(files.rglob("*")):
+        found[is_directory(path)].append(path.relative_to(files).as_posix())
+    return found[True], found[False]
+
+
 async def wait_until_healthy(check: Healthcheck | None, environment: Environment, *, where: str) -> None:
     """Run a health check until it succeeds, as the image's user; failures of the start period do not count.
 
@@ -116,6 +134,7 @@ async def prepare_step(task: HarborTask, step: HarborStep, environment: Environm
     who = as_user(user)
     where = f"{task.name}: {step.name}"
     if files is not None:
+        await _clear_way(files, environment)
         await environment.put(files, environment.workdir)
         if (files / SETUP_SCRIPT).is_file():
             done = await environment.exec(["bash", f"./{SETUP_SCRIPT}"], timeout=_SETUP_SECONDS, **who)

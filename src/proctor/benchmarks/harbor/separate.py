@@ -25,8 +25,9 @@ from proctor.benchmarks.harbor.test_variants import (
     originals_pass,
     prove_with,
     test_sources,
+    with_uncontrolled,
 )
-from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvidence, judge
+from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvidence, comes_to_a_result, judge
 from proctor.benchmarks.harbor.verifier import VerifierSetup, run_verifier
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
@@ -77,6 +78,8 @@ class SeparateVerifier:
     async def verify(self, submission: StepSubmission, trees: Path, pairs: int) -> HarborEvidence:
         """What the verifier makes of a submission; a full reward is examined."""
         evidence = await self._run(submission, trees, {})
+        if evidence.is_inconclusive:
+            evidence = await self._run_beside_nothing(evidence, submission, trees)
         findings = (*evidence.quarantine_result.findings, *submission.findings)
         evidence = msgspec.structs.replace(
             evidence,
@@ -93,7 +96,7 @@ class SeparateVerifier:
         self, evidence: HarborEvidence, submission: StepSubmission, trees: Path, pairs: int
     ) -> HarborControlCheck:
         prove = None if self.oracle is None else partial(self._prove, pairs)
-        controls = await known_controls(self.key, prove, evidence.statuses, pairs)
+        controls = with_uncontrolled(await known_controls(self.key, prove, pairs), evidence.statuses)
         seen = []
         for variant in choose_variants(controls, pairs):
             files = variant_files(controls, test_sources(self.step), variant)
@@ -118,6 +121,16 @@ class SeparateVerifier:
                 return known[variant]
 
             return await prove_with(await run({}, ""), test_sources(self.step), run, pairs)
+
+    async def _run_beside_nothing(
+        self, evidence: HarborEvidence, submission: StepSubmission, trees: Path
+    ) -> HarborEvidence:
+        """Whether the verifier breaks without the submission too; where it does not, the submission is tried again."""
+        nothing = msgspec.structs.replace(submission, artifacts=())
+        if not comes_to_a_result(await self._run(nothing, trees, {})):
+            return evidence
+        again = await self._run(submission, trees, {})
+        return msgspec.structs.replace(again, works_untouched=again.is_inconclusive)
 
     async def _run(self, submission: StepSubmission, trees: Path, files: Mapping[str, bytes]) -> HarborEvidence:
         """Run the verifier in a fresh environment; again in another, where it broke."""

@@ -14,7 +14,7 @@ from proctor.benchmarks.harbor.benchmark import HarborBenchmark
 from proctor.benchmarks.harbor.datasets import copy_task, dataset_name, fetch_listed, is_tasks, local_tasks
 from proctor.benchmarks.harbor.task_format import package_digest
 from proctor.core.benchmark import BenchmarkSource, DatasetInfo
-from proctor.core.errors import UsageError
+from proctor.core.errors import InvalidData, UsageError
 
 NAME: Final = "harbor"
 _DEFAULT_SPLIT: Final = "default"
@@ -83,7 +83,12 @@ def _fetch(split: str | None, origin: Path | str, log: Callable[[str], None]) ->
         made = Path(scratch) / "tasks"
         made.mkdir()
         is_file = place.is_file()
-        folders = fetch_listed(place, split, Path(scratch), log) if is_file else local_tasks(place)
+        try:
+            folders = fetch_listed(place, split, Path(scratch), log) if is_file else local_tasks(place)
+        except InvalidData as error:
+            # What is wrong is in the repository, not in our copy of it, which is gone by then.
+            where = (error.where or "").replace(str(place), str(origin))
+            raise InvalidData(error.what, where=where, fix=error.fix) from error
         for folder in folders:
             copy_task(folder, made)
         return store_dataset(

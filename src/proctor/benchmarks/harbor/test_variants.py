@@ -95,15 +95,12 @@ def judged(
     return msgspec.structs.replace(made, cause=Cause.TAMPERED, reason=reason)
 
 
-async def known_controls(
-    key: str, prove: Callable[[], Awaitable[ControlSet]] | None, live: Mapping[str, TestStatus], pairs: int
-) -> ControlSet:
+async def known_controls(key: str, prove: Callable[[], Awaitable[ControlSet]] | None, pairs: int) -> ControlSet:
     """The altered tests that a right state fails: from the cache, or proved with the task's own solution."""
-    passing = tuple(test for test, status in live.items() if status is TestStatus.PASSED) or (WHOLE_SCRIPT,)
     if not pairs:
-        return ControlSet(uncontrolled=passing, reason="controls are off")
+        return ControlSet(reason="controls are off")
     if prove is None:
-        return ControlSet(uncontrolled=passing, reason="the task has no solution to prove them with")
+        return ControlSet(reason="the task has no solution to prove them with")
     cache, name = RecordCache(ControlSet, _CACHE), cache_key(_VERSION, key)
     known = cache.get(name)
     if known is not None:
@@ -111,10 +108,18 @@ async def known_controls(
     try:
         made = await prove()
     except (InfrastructureError, CopyFailed) as error:
-        return ControlSet(uncontrolled=passing, reason=f"the solution could not be tried: {error}")
+        return ControlSet(reason=f"the solution could not be tried: {error}")
     if made.pairs:
         cache.put(name, made)
     return made
+
+
+def with_uncontrolled(controls: ControlSet, live: Mapping[str, TestStatus]) -> ControlSet:
+    """The same; where nothing was proved of any test, those that pass on the machine are the ones without control."""
+    if controls.tests or controls.uncontrolled:
+        return controls
+    passing = tuple(test for test, status in live.items() if status is TestStatus.PASSED)
+    return msgspec.structs.replace(controls, uncontrolled=passing or (WHOLE_SCRIPT,))
 
 
 async def prove_with(plain: TestRun, sources: Mapping[str, bytes], run: RunVariant, pairs: int) -> ControlSet:

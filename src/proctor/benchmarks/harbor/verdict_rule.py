@@ -59,6 +59,7 @@ class HarborEvidence(Record):
         tests: how many tests ended how, as its report or its output has it; None: there is no sign of any.
         planted: what lay, before the verifier ran, where it writes.
         verifier_runs: how often the verifier ran; again where it broke, not where it failed.
+        works_untouched: it broke here, and comes to a result where nobody has worked.
         statuses: how single tests ended, where its report or its output names them.
         refused_hosts: the hosts that were asked for, in all phases, and are not among those that the task allows.
         control_check: None where the verifier gave less than a full reward, or controls were turned off.
@@ -74,6 +75,7 @@ class HarborEvidence(Record):
     tests_expected: bool
     planted: tuple[str, ...] = ()
     verifier_runs: int = 1
+    works_untouched: bool = False
     statuses: dict[str, TestStatus] = field(default_factory=dict)
     refused_hosts: tuple[str, ...] = ()
     control_check: HarborControlCheck | None = field(default=None, name="exam")
@@ -92,6 +94,11 @@ class HarborEvidence(Record):
         if not self.rewards:
             return 0.0
         return self.rewards.get("reward", sum(self.rewards.values()) / len(self.rewards))
+
+
+def comes_to_a_result(evidence: HarborEvidence) -> bool:
+    """Whether the verifier did: gave a reward, for tests that ran."""
+    return not evidence.verifier_run.timed_out and not evidence.is_inconclusive
 
 
 def read_rewards(files: dict[str, bytes]) -> tuple[dict[str, float] | None, str]:
@@ -163,6 +170,9 @@ def judge(evidence: HarborEvidence, grader: str) -> Verdict:
     elif evidence.is_inconclusive:
         status, cause = Status.ERROR, Cause.GRADER_FAILED
         why = evidence.problem or "its tests never ran, as neither a report nor a summary shows"
+        if evidence.works_untouched:
+            status, cause = official, Cause.TESTS_FAILED
+            why += ", while it comes to a result on a machine that nobody has worked on"
         reason = f"the verifier broke, {evidence.verifier_runs} times: {why}"
         reason += f"{_kill_note(evidence.quarantine_result.killed)}; what it printed is in verifier.out"
     elif reward >= 1 and evidence.tests_expected and not passed:

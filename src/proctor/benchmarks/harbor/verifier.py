@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -76,13 +75,39 @@ class VerifierSetup:
     user: str | None = None
 
 
-async def verify(setup: VerifierSetup, environment: Environment) -> HarborEvidence:
+async def make_ready(setup: VerifierSetup, environment: Environment) -> QuarantinedEnvironment | None:
+    """Make the agent's own environment ready for the verifier; None: nothing can be run there any more.
+
+    Raises:
+        InfrastructureError: the environment is gone.
+    """
+    return await retry_without_leftovers(
+        environment, partial(_quarantine, setup, environment, state=CopyState.NO_COPY), LeftoverPolicy.SERVICES
+    )
+
+
+async def verify(
+    setup: VerifierSetup, environment: Environment, quarantined: QuarantinedEnvironment | None
+) -> HarborEvidence:
     """Run the task's verifier where the agent worked; again, where it broke.
+
+    Args:
+        setup: of the verifier.
+        environment: the agent's.
+        quarantined: what `make_ready` has made of it.
 
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    look = partial(_quarantine_and_verify, setup, environment)
+    if quarantined is None:
+        return _blocked_evidence(setup.task, environment)
+    ready = [quarantined]
+
+    async def look(policy: LeftoverPolicy) -> HarborEvidence:
+        state = CopyState.NO_COPY
+        place = ready.pop() if ready else await _quarantine(setup, environment, policy, state=state)
+        return await _verify_in(setup, environment, place, {}, state=state)
+
     return await retry_without_leftovers(environment, look, LeftoverPolicy.SERVICES) or _blocked_evidence(
         setup.task, environment
     )
@@ -99,7 +124,8 @@ async def verify_variant(
     Raises:
         InfrastructureError: the environment is gone, or cannot be graded in.
     """
-    return await _quarantine_and_verify(setup, environment, LeftoverPolicy.SERVICES, files=files, state=state)
+    quarantined = await _quarantine(setup, environment, LeftoverPolicy.SERVICES, state=state)
+    return await _verify_in(setup, environment, quarantined, files, state=state)
 
 
 def verifier_programs(step: HarborStep) -> tuple[str, ...]:
@@ -107,16 +133,11 @@ def verifier_programs(step: HarborStep) -> tuple[str, ...]:
     return script_words(step.test_script(), "bash find rm mkdir chmod head")
 
 
-async def _quarantine_and_verify(
-    setup: VerifierSetup,
-    environment: Environment,
-    policy: LeftoverPolicy,
-    *,
-    files: Mapping[str, bytes] = MappingProxyType({}),
-    state: CopyState = CopyState.NO_COPY,
-) -> HarborEvidence:
+async def _quarantine(
+    setup: VerifierSetup, environment: Environment, policy: LeftoverPolicy, *, state: CopyState
+) -> QuarantinedEnvironment:
     is_copy = state is not CopyState.NO_COPY
-    quarantined = await quarantine(
+    return await quarantine(
         environment,
         setup.folder,
         names=verifier_programs(setup.step),
@@ -129,6 +150,16 @@ async def _quarantine_and_verify(
         checkpoint=setup.checkpoint,
         grace=setup.grace,
     )
+
+
+async def _verify_in(
+    setup: VerifierSetup,
+    environment: Environment,
+    quarantined: QuarantinedEnvironment,
+    files: Mapping[str, bytes],
+    *,
+    state: CopyState,
+) -> HarborEvidence:
     planted = await clean(environment, quarantined.search_path)
     for number in range(1, _MAX_RUNS + 1):
         seen = await run_verifier(setup, environment, quarantined, files)
@@ -136,7 +167,7 @@ async def _quarantine_and_verify(
             break
         if number < _MAX_RUNS:
             await clean(environment, quarantined.search_path)
-    return msgspec.structs.replace(seen, planted=() if is_copy else planted, verifier_runs=number)
+    return msgspec.structs.replace(seen, planted=planted if state is CopyState.NO_COPY else (), verifier_runs=number)
 
 
 def _markers(environment: Environment, *, is_copy: bool) -> GraderMarkers:

@@ -31,6 +31,7 @@ from proctor.grading.state.processes import (
     kill_processes,
     list_processes,
     parse_process_list,
+    processes_beside_main,
     service_pids,
     started_since,
 )
@@ -64,6 +65,7 @@ __all__ = [
     "load_snapshot",
     "open_grading_target",
     "parse_process_list",
+    "processes_beside_main",
     "quarantine",
     "retry_without_leftovers",
     "run_in_fresh_shell",

@@ -175,9 +175,22 @@ async def kill_processes(environment: Environment, processes: Iterable[ProcessIn
         )
 
 
+def processes_beside_main(process_list: ProcessList) -> tuple[ProcessInfo, ...]:
+    """Every process but the environment's first one, and its main one."""
+    return tuple(
+        process
+        for pid, process in sorted(process_list.processes.items())
+        if pid != 1 and not _is_main(process_list, pid)
+    )
+
+
 def _is_main(process_list: ProcessList, pid: int) -> bool:
-    """Whether this is the environment's own main process, which keeps it alive."""
-    return process_list.processes[pid].parent in {0, 1} and process_list.processes[pid].session == 1
+    """Whether this is the environment's own main process, which keeps it alive: the oldest of those that look like it.
+
+    What it is made to start, and leaves to the first process, looks like it too.
+    """
+    alike = [one.pid for one in process_list.processes.values() if one.parent in {0, 1} and one.session == 1]
+    return pid == min((one for one in alike if one != 1), default=None)
 
 
 def _runs_from(process: ProcessInfo, directory: str) -> bool:

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LOGS = "/logs/verifier"
 
 UNITTEST = """
-import json, os, sys, unittest
+import fnmatch, json, os, sys, unittest
 
 class Result(unittest.TestResult):
     statuses = {}
@@ -36,10 +36,33 @@ class Result(unittest.TestResult):
 
 report, paths, targets = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
 sys.path[:0] = [os.path.abspath(path) for path in paths]
+
+def test_files(folder):
+    for entry in sorted(os.listdir(folder)):
+        path = os.path.join(folder, entry)
+        if os.path.isfile(path) and fnmatch.fnmatch(entry, "test*.py") and entry[:-3].isidentifier():
+            yield path
+        elif os.path.isfile(os.path.join(path, "__init__.py")) and entry.isidentifier():
+            yield from test_files(path)
+
+def module_name(path):
+    parts = os.path.relpath(path[:-3]).split(os.sep)
+    names = []
+    while parts and parts[-1].isidentifier():
+        names.insert(0, parts.pop())
+    names = names or [parts.pop()]
+    sys.path.insert(0, os.path.join(os.getcwd(), *parts))
+    return ".".join(names)
+
 loader, suite = unittest.TestLoader(), unittest.TestSuite()
 for target in targets or ["."]:
-    found = loader.discover(target, top_level_dir=".") if os.path.isdir(target) else loader.loadTestsFromName(target)
-    suite.addTest(found)
+    folder = target if os.path.isdir(target) else os.path.join(*target.split("."))
+    if os.path.isfile(target):
+        suite.addTest(loader.loadTestsFromName(module_name(target)))
+    elif os.path.isdir(folder):
+        suite.addTests(loader.loadTestsFromName(module_name(path)) for path in test_files(folder))
+    else:
+        suite.addTest(loader.loadTestsFromName(target))
 result = Result()
 suite.run(result)
 with open(report, "w") as file:
