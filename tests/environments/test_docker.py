@@ -124,6 +124,29 @@ async def test_environments_on_the_internal_network_reach_the_gateway_and_not_ea
         assert await client.networks.list(filters={"label": [f"{OWNER_LABEL}={current_owner()}"]}) == []
 
 
+@pytest.mark.parametrize("changes_network", [False, True])
+async def test_environments_on_the_open_network_reach_the_host_and_not_each_other(changes_network: bool) -> None:
+    need_docker()
+    provider = DockerProvider(image=IMAGE)
+    try:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "0.0.0.0", 0)
+        spec = EnvironmentSpec(network=Network.OPEN, changes_network=changes_network)
+        async with server, await provider.start(spec) as one, await provider.start(spec) as other:
+            if changes_network:
+                for environment in (one, other):
+                    await environment.set_network(Network.NONE)
+                    await environment.set_network(Network.OPEN)
+            address = (await sh(one, "hostname -I")).stdout.decode().strip()
+            await sh(one, "nohup python3 -m http.server 8000 >/dev/null 2>&1 &")
+            await until_it_serves(one, address, 8000)
+            assert not await connects(other, address, 8000)
+            assert await connects(other, await provider.host_address(), server.sockets[0].getsockname()[1])
+    finally:
+        await provider.close()
+    async with engine() as client:
+        assert await client.networks.list(filters={"label": [f"{OWNER_LABEL}={current_owner()}"]}) == []
+
+
 async def test_a_server_bound_to_the_host_s_address_is_reached(tmp_path: Path) -> None:
     need_docker()
     provider = DockerProvider(image=IMAGE)

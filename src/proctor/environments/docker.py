@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 from aiodocker import Docker
-from aiodocker.networks import DockerNetwork
 
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Network
 from proctor.core.errors import InfrastructureError, UsageError
@@ -23,7 +22,7 @@ from proctor.environments.docker_compose import MISSING_PLUGIN, OWN_IMAGE, Compo
 from proctor.environments.docker_engine import connect, disconnect, engine_errors, own_labels
 from proctor.environments.docker_environment import DockerEnvironment
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
-from proctor.environments.docker_network import BRIDGE, ContainerNetwork
+from proctor.environments.docker_network import ContainerNetwork, SharedNetworks
 from proctor.environments.gpus import count_host_gpus, device_requests, engine_gpus
 from proctor.environments.image_build import ImageBuild
 from proctor.environments.images import ImageManager, check_in_registry, inspect_image
@@ -106,8 +105,7 @@ class DockerProvider(EnvironmentProvider):
         self._force_build = force_build
         self._on_pull = on_pull
         self._client: Docker | None = None
-        self._network: DockerNetwork | None = None
-        self._network_lock = asyncio.Lock()
+        self._networks = SharedNetworks(self._docker)
         self._build_locks: dict[str, asyncio.Lock] = {}
         self._images = ImageManager(
             self._docker,
@@ -196,23 +194,19 @@ class DockerProvider(EnvironmentProvider):
 
     async def host_address(self) -> str:
         """The address at which environments with network `model` reach this host, and where a server for them binds."""
-        docker = self._docker()
         with engine_errors("describe a network"):
-            return await host_address(await self._shared_network(docker))
+            return await host_address(await self._networks.internal())
 
     async def close(self) -> None:
-        """Remove the environments' network and let the engine go."""
+        """Remove the environments' networks and let the engine go."""
         await self._images.close()
-        docker, self._client = self._client, None
-        network, self._network = self._network, None
-        if docker is None:
-            return
         try:
-            if network is not None:
-                with engine_errors("remove the environments' network"):
-                    await network.delete()
+            with engine_errors("remove the environments' networks"):
+                await self._networks.close()
         finally:
-            await disconnect(docker)
+            docker, self._client = self._client, None
+            if docker is not None:
+                await disconnect(docker)
 
     async def _make(self, spec: EnvironmentSpec) -> DockerEnvironment:
         docker = self._docker()
@@ -226,21 +220,23 @@ class DockerProvider(EnvironmentProvider):
         user = str(described.get("Config", {}).get("User") or "")
         wants_loopback = spec.model_socket is not None or spec.allowed_hosts or spec.changes_network
         if self._private_relay and wants_loopback and (spec.network is not Network.NONE or spec.changes_network):
-            on_bridge = spec.network is Network.OPEN or spec.changes_network
+            is_open = spec.network is Network.OPEN or spec.changes_network
             inside = None
             if spec.model_socket is not None:
                 inside = ModelRelayFactory(spec.model_socket, private=True, network=None)
-            network = ContainerNetwork(docker, on_bridge=on_bridge, internal=None)
+            network = ContainerNetwork(docker, self._networks, is_open=is_open, private=True)
+            mode = await self._networks.open() if is_open else "none"
             try:
-                config = self._config(spec, image, described, BRIDGE if on_bridge else "none")
+                config = self._config(spec, image, described, mode)
                 return await DockerEnvironment.make(
                     docker, config, spec, digest=digest, relay_factory=inside, network=network, default_user=user
                 )
             except CannotEnterNamespace:
                 self._private_relay = False
-        mode, relay_factory = await self._network_and_relay(docker, spec)
+        mode, relay_factory = await self._network_and_relay(spec)
         config = self._config(spec, image, described, mode)
-        network = ContainerNetwork(docker, on_bridge=mode == BRIDGE, internal=lambda: self._shared_network(docker))
+        is_open = spec.network is Network.OPEN or spec.changes_network
+        network = ContainerNetwork(docker, self._networks, is_open=is_open, private=False)
         return await DockerEnvironment.make(
             docker, config, spec, digest=digest, relay_factory=relay_factory, network=network, default_user=user
         )
@@ -249,7 +245,8 @@ class DockerProvider(EnvironmentProvider):
         """An environment that is the main service of a compose file, with the others beside it."""
         is_open = spec.network is Network.OPEN
         make_image = partial(self._service_image, docker)
-        project = await ComposeProject.up(docker, file, spec.labels, make_image, is_open=is_open)
+        open_network = await self._networks.open() if is_open else None
+        project = await ComposeProject.up(docker, file, spec.labels, make_image, open_network=open_network)
         try:
             spec = await _as_main_service(spec, project, make_image)
             described = await self._image_info(docker, spec)
@@ -264,7 +261,7 @@ class DockerProvider(EnvironmentProvider):
             private = self._private_relay
             relay = None
             if spec.model_socket is not None and spec.network is not Network.NONE:
-                internal = None if private else await self._shared_network(docker)
+                internal = None if private else await self._networks.internal()
                 relay = ModelRelayFactory(spec.model_socket, private=private, network=internal)
             environment = await DockerEnvironment.make(
                 docker,
@@ -273,10 +270,7 @@ class DockerProvider(EnvironmentProvider):
                 digest=f"docker:{described['Id']}",
                 relay_factory=relay if private else None,
                 network=ContainerNetwork(
-                    docker,
-                    on_bridge=False,
-                    internal=None if private else lambda: self._shared_network(docker),
-                    local_names=tuple(project.services),
+                    docker, self._networks, is_open=False, private=private, local_names=tuple(project.services)
                 ),
                 default_user=str(project.main.get("user") or described.get("Config", {}).get("User") or ""),
             )
@@ -365,36 +359,16 @@ class DockerProvider(EnvironmentProvider):
             )
         )
 
-    async def _shared_network(self, docker: Docker) -> DockerNetwork:
-        """One internal network for all environments of this process: the engine has addresses for some thirty only.
-
-        Containers on it reach this host, not each other.
-        """
-        async with self._network_lock:
-            if self._network is None:
-                labels = own_labels({})
-                self._network = await docker.networks.create(
-                    {
-                        "Name": f"proctor-{id(self):x}-{labels['proctor.owner'].split(' ')[2]}",
-                        "Driver": "bridge",
-                        "Internal": True,
-                        "Labels": labels,
-                        "Options": {"com.docker.network.bridge.enable_icc": "false"},
-                    }
-                )
-            return self._network
-
-    async def _network_and_relay(self, docker: Docker, spec: EnvironmentSpec) -> tuple[str, ModelRelayFactory | None]:
+    async def _network_and_relay(self, spec: EnvironmentSpec) -> tuple[str, ModelRelayFactory | None]:
         if spec.network is Network.NONE and not spec.changes_network:
             return "none", None
         network = None
         if spec.network is Network.MODEL and not spec.changes_network:
-            with engine_errors("make the environments' network"):
-                network = await self._shared_network(docker)
+            network = await self._networks.internal()
         relay_factory = None
         if spec.model_socket is not None:
             relay_factory = ModelRelayFactory(spec.model_socket, private=False, network=network)
-        return network.id if network else BRIDGE, relay_factory
+        return network.id if network else await self._networks.open(), relay_factory
 
     def _config(self, spec: EnvironmentSpec, image: str, image_info: dict[str, Any], network: str) -> dict[str, Any]:
         """The container configuration sent to the engine."""

@@ -1,7 +1,7 @@
 """The services that run beside an environment, through the engine's compose plugin.
 
 The main service is an environment like any other, made by us and put on the project's networks; the plugin makes the
-rest. Its networks lead nowhere; a service that may reach the world is attached to the engine's bridge beside them.
+rest. Its networks lead nowhere; a service that may reach the world is attached to the open network beside them.
 """
 
 import asyncio
@@ -32,7 +32,6 @@ from proctor.environments.compose_model import (
     other_services,
 )
 from proctor.environments.docker_engine import engine_errors, own_labels
-from proctor.environments.docker_network import BRIDGE
 from proctor.environments.image_build import ImageBuild
 
 _UP_SECONDS: Final = 600.0
@@ -80,7 +79,7 @@ class ComposeProject:
         labels: Mapping[str, str],
         make_image: Callable[[ImageBuild | str], Awaitable[str]],
         *,
-        is_open: bool,
+        open_network: str | None,
     ) -> "ComposeProject":
         """Start every service but the main one, and wait until they are healthy; when this fails, nothing is left.
 
@@ -89,7 +88,7 @@ class ComposeProject:
             file: the compose file.
             labels: of all that is made.
             make_image: sees to it that an image is there, built or ready; its name on the engine.
-            is_open: services may reach the world.
+            open_network: by which services reach the world; None: they do not.
 
         Raises:
             InvalidData: the file asks for what no environment may have.
@@ -105,7 +104,7 @@ class ComposeProject:
             _check(parse_document(file, "it", parse_yaml, "YAML", error=InvalidData), file)
             project._model = await project._resolve(file)
             _check(project._model, file)
-            await project._start(own_labels(labels), make_image, is_open=is_open)
+            await project._start(own_labels(labels), make_image, open_network)
         except BaseException:
             await asyncio.shield(project.down())
             raise
@@ -154,24 +153,27 @@ class ComposeProject:
         return model
 
     async def _start(
-        self, labels: dict[str, str], make_image: Callable[[ImageBuild | str], Awaitable[str]], *, is_open: bool
+        self,
+        labels: dict[str, str],
+        make_image: Callable[[ImageBuild | str], Awaitable[str]],
+        open_network: str | None,
     ) -> None:
         images = {
             name: await make_image(image_build(service) or str(service["image"]))
             for name, service in self._model["services"].items()
             if name != MAIN
         }
-        others = other_services(self._model, labels, images, is_open=is_open)
+        others = other_services(self._model, labels, images, is_open=open_network is not None)
         (self._folder / "compose.json").write_text(json.dumps(others), encoding="utf-8")
         if others["services"]:
             await self._compose("create", "--no-build", "--pull", "never")
             self._containers = await self._find_containers()
         await self._make_networks(labels)
-        if is_open:
+        if open_network is not None:
             for container in self._containers.values():
-                with engine_errors("attach a service to the bridge"):
+                with engine_errors("attach a service to the open network"):
                     await self._docker._query_json(  # noqa: SLF001 - the library asks for the network first
-                        f"networks/{BRIDGE}/connect", method="POST", data={"Container": container.id}
+                        f"networks/{open_network}/connect", method="POST", data={"Container": container.id}
                     )
         if others["services"]:
             try:

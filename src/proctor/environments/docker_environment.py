@@ -99,7 +99,7 @@ class DockerEnvironment(BaseEnvironment):
         return self._network.refused if self._network is not None else ()
 
     async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
-        """Attach it to the bridge or detach it, and serve the hosts that are allowed."""
+        """Attach it to the open network or detach it, and serve the hosts that are allowed."""
         if self._network is None or not self._spec.changes_network:
             return
         self._require_alive()

@@ -1,13 +1,13 @@
-"""What a container can reach, changed while it runs: the bridge, the model gateway alone, or allowed hosts.
+"""What a container can reach, changed while it runs: the world, the model gateway alone, or allowed hosts.
 
-A container that is on the engine's bridge reaches whatever its host does. Off it, it has its loopback, on which the
-model gateway and the proxy for allowed hosts listen; where this process cannot listen there, they are reached over an
-internal network.
+A container on the open network reaches whatever its host does. Off it, it has its loopback, on which the model gateway
+and the proxy for allowed hosts listen; where this process cannot listen there, they are reached over the internal
+network. On neither do containers reach each other.
 """
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aiodocker import Docker, DockerError
@@ -17,14 +17,58 @@ from aiodocker.networks import DockerNetwork
 from proctor.core.environment import Network
 from proctor.core.errors import InfrastructureError
 from proctor.environments.allowlist_proxy import AllowlistProxy
-from proctor.environments.docker_engine import engine_errors
+from proctor.environments.docker_engine import OWNER_LABEL, engine_errors, own_labels
 from proctor.environments.docker_model_relay import ModelRelayFactory, host_address
 from proctor.environments.netns import listen_inside
 
 PROXY_PORT: Final = 4011
-BRIDGE: Final = "bridge"
 _PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _LOCAL_HOSTS: Final = "localhost,127.0.0.1,::1"
+
+
+class SharedNetworks:
+    """The networks that all containers of one provider share: the engine has addresses for some thirty only.
+
+    They are made when they are first asked for.
+
+    Args:
+        engine: gives the engine.
+    """
+
+    def __init__(self, engine: Callable[[], Docker]) -> None:
+        self._engine = engine
+        self._made: dict[str, DockerNetwork] = {}
+        self._lock = asyncio.Lock()
+
+    async def internal(self) -> DockerNetwork:
+        """The one without a way out; containers on it reach this host."""
+        return await self._get("internal", Internal=True)
+
+    async def open(self) -> str:
+        """The id of the one that leads wherever the engine's own bridge does."""
+        return str((await self._get("open", Internal=False)).id)
+
+    async def close(self) -> None:
+        """Remove them; no container is on them any more."""
+        made, self._made = self._made, {}
+        for network in made.values():
+            await network.delete()
+
+    async def _get(self, kind: str, **settings: bool) -> DockerNetwork:
+        async with self._lock:
+            if kind not in self._made:
+                labels = own_labels({})
+                with engine_errors("make the environments' network"):
+                    self._made[kind] = await self._engine().networks.create(
+                        {
+                            "Name": f"proctor-{kind}-{id(self):x}-{labels[OWNER_LABEL].split(' ')[2]}",
+                            "Driver": "bridge",
+                            "Labels": labels,
+                            "Options": {"com.docker.network.bridge.enable_icc": "false"},
+                            **settings,
+                        }
+                    )
+            return self._made[kind]
 
 
 class ContainerNetwork:
@@ -32,22 +76,19 @@ class ContainerNetwork:
 
     Args:
         docker: the engine.
-        on_bridge: it was started on the engine's bridge.
-        internal: gives the internal network; None where this process can listen on the container's own loopback.
+        shared: the networks that it may be on.
+        is_open: it was started on the open network.
+        private: this process can listen on the container's own loopback.
         local_names: hosts that are reached without the proxy.
     """
 
     def __init__(
-        self,
-        docker: Docker,
-        *,
-        on_bridge: bool,
-        internal: Callable[[], Awaitable[DockerNetwork]] | None,
-        local_names: Sequence[str] = (),
+        self, docker: Docker, shared: SharedNetworks, *, is_open: bool, private: bool, local_names: Sequence[str] = ()
     ) -> None:
         self._docker = docker
-        self._on_bridge = self._starts_on_bridge = on_bridge
-        self._internal = internal
+        self._shared = shared
+        self._is_open = self._starts_open = is_open
+        self._private = private
         self._on_internal = False
         self._local = ",".join((_LOCAL_HOSTS, *local_names))
         self._proxy: AllowlistProxy | None = None
@@ -71,24 +112,24 @@ class ContainerNetwork:
         await self.close()
         with engine_errors("change a container's network"):
             is_open = network is Network.OPEN
-            if is_open is not self._on_bridge:
-                await self._attach(container, BRIDGE, attach=is_open)
-                self._on_bridge = is_open
-            if self._internal is not None and not is_open and network is not Network.NONE and not self._on_internal:
-                await self._attach(container, (await self._internal()).id, attach=True)
+            if is_open is not self._is_open:
+                await self._attach(container, await self._shared.open(), attach=is_open)
+                self._is_open = is_open
+            if not self._private and not is_open and network is not Network.NONE and not self._on_internal:
+                await self._attach(container, (await self._shared.internal()).id, attach=True)
                 self._on_internal = True
         if allowed_hosts and not is_open:
             await self._open_proxy(container, allowed_hosts)
 
     def another(self) -> "ContainerNetwork":
         """That of another container, which was started in the same way."""
-        made = ContainerNetwork(self._docker, on_bridge=self._starts_on_bridge, internal=self._internal)
+        made = ContainerNetwork(self._docker, self._shared, is_open=self._starts_open, private=self._private)
         made._local = self._local
         return made
 
     async def relay_factory(self, factory: ModelRelayFactory, network: Network) -> ModelRelayFactory:
         """What opens the relay to the gateway where a container on this network reaches it."""
-        internal = await self._internal() if self._internal is not None and network is Network.MODEL else None
+        internal = await self._shared.internal() if not self._private and network is Network.MODEL else None
         return ModelRelayFactory(factory.path, private=False, network=internal)
 
     async def close(self) -> None:
@@ -104,10 +145,10 @@ class ContainerNetwork:
         self._proxy = proxy
 
     async def _listener(self, container: DockerContainer) -> socket.socket:
-        if self._internal is None:
+        if self._private:
             pid = int((await container.show())["State"]["Pid"])
             return await asyncio.to_thread(listen_inside, pid, container.id, PROXY_PORT)
-        address = await host_address(await self._internal())
+        address = await host_address(await self._shared.internal())
         try:
             return socket.create_server((address, 0))
         except OSError as error:
