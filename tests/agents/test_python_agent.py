@@ -8,7 +8,7 @@ import pytest
 import proctor
 from proctor.agents.program_agent import ProgramReader, ProgramReport
 from proctor.agents.python_agent import PythonAgent, describe_installation, holds_proctor
-from proctor.core.agent import AgentRequest, AgentSetup, ProgressCallback
+from proctor.core.agent import AgentRequest, AgentSetup
 from proctor.core.errors import InfrastructureError
 from program_lab import program_run, script
 
@@ -56,8 +56,7 @@ print(toy_program.__file__, sys.argv[1:], task, libraries, sys.prefix)
     def program_arguments(self, request: AgentRequest) -> list[str]:
         return ["--model", request.model or ""]
 
-    def make_reader(self, on_progress: ProgressCallback, model: str) -> ProgramReader:
-        return LastLine(on_progress, model)
+    reader = LastLine
 
 
 @pytest.mark.parametrize("libraries", ["", "/opt/own/lib"])
