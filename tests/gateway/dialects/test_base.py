@@ -53,11 +53,23 @@ class _CohereRequest(msgspec.Struct):
 _REQUEST = msgspec.json.Decoder(_CohereRequest)
 
 
+class _CohereReader(EventReader):
+    def read(self, payload: bytes) -> None:
+        event = decode_or_text(payload)
+        match event:
+            case {"type": "message-end", "delta": {"usage": usage}}:
+                self.finished = True
+                _report(self._usage, usage)
+            case {"delta": {"message": {"content": {"text": str(text)}}}}:
+                self._usage.add_delivered(text_bytes(text))
+
+
 class CohereDialect(Dialect):
     name = "cohere"
     provider = "cohere"
     malformed_event = '{"type":"content-del'
     text_members = ("text", "arguments")
+    event_reader = _CohereReader
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         return Route(self, "/v2/chat") if method == "POST" and path.endswith("/v2/chat") else None
@@ -98,9 +110,6 @@ class CohereDialect(Dialect):
     def text_path(self, event: SseEvent) -> TextPath | None:
         is_text = event.get("type") == "content-delta"
         return ("delta", "message", "content", "text") if is_text else None
-
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        return _CohereReader(usage)
 
     def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
         try:
@@ -153,17 +162,6 @@ class CohereDialect(Dialect):
 
     def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
         return {"message": message}
-
-
-class _CohereReader(EventReader):
-    def read(self, payload: bytes) -> None:
-        event = decode_or_text(payload)
-        match event:
-            case {"type": "message-end", "delta": {"usage": usage}}:
-                self.finished = True
-                _report(self._usage, usage)
-            case {"delta": {"message": {"content": {"text": str(text)}}}}:
-                self._usage.add_delivered(text_bytes(text))
 
 
 def _report(usage: UsageAccumulator, reported: Any) -> None:

@@ -150,6 +150,7 @@ class Dialect(ABC):
         text_members: where events, in whatever object, have pieces of what the model wrote.
         counter: the member that numbers the events of a stream, where there is one.
         unrecorded_event_fields: members of events that mean nothing.
+        event_reader: reads one streamed response.
     """
 
     name: ClassVar[str]
@@ -163,6 +164,7 @@ class Dialect(ABC):
     counter: ClassVar[str | None] = None
     unrecorded_event_fields: ClassVar[frozenset[str]] = frozenset()
     malformed_event: ClassVar[str] = '{"type":'
+    event_reader: ClassVar[type[EventReader]]
 
     # Requests
 
@@ -254,10 +256,6 @@ class Dialect(ABC):
         """Where in an event the text is, if it is a piece of text and nothing else, so that pieces can be joined."""
 
     # Responses
-
-    @abstractmethod
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        """A reader for one streamed response."""
 
     @abstractmethod
     def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:

@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions, which most other providers and local servers speak, too."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -10,10 +10,8 @@ from proctor.gateway.dialects import openai
 from proctor.gateway.dialects.base import (
     ClientFilter,
     Dialect,
-    EventReader,
     Route,
     ScriptedMessage,
-    TextPath,
     call_block,
     dicts_in,
     result_block,
@@ -32,7 +30,6 @@ from proctor.gateway.dialects.chat_events import (
     text_path,
 )
 from proctor.gateway.dialects.clients import client_info
-from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall, decode_request
 from proctor.gateway.remote_content import FROM_URL, PlainMessage, fetches_content
 from proctor.gateway.safe_json import decode_or_text
@@ -95,6 +92,12 @@ class ChatDialect(Dialect):
     text_members = ("content", "reasoning_content", "reasoning", "refusal", "arguments", "input", "text", "data")
     unrecorded_event_fields = frozenset({"obfuscation"})
     malformed_event = '{"object":"chat.completion.chunk","choi'
+    event_reader = ChatEventReader
+    read_body = staticmethod(read_completion)
+    text_path = staticmethod(text_path)
+    message_from_events = staticmethod(message_from_events)
+    events_from_message = staticmethod(events_from_message)
+    error_body = staticmethod(openai.error_body)
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/chat/completions``."""
@@ -189,18 +192,6 @@ class ChatDialect(Dialect):
         """A message without ids and thoughts; of the system prompt, only that it is there."""
         return {"role": "system"} if self.is_instruction(item) else without_keys(item, _VOLATILE)
 
-    def text_path(self, event: SseEvent) -> TextPath | None:
-        """Where a chunk has its text, or a piece of a call's arguments."""
-        return text_path(event)
-
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        """Reads chunks up to ``[DONE]``."""
-        return ChatEventReader(usage)
-
-    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
-        """Read a chat completion."""
-        return read_completion(body, usage)
-
     def is_message(self, body: Any) -> bool:
         """Whether it has choices."""
         return isinstance(body, dict) and isinstance(body.get("choices"), list) and not body.get("error")
@@ -211,14 +202,6 @@ class ChatDialect(Dialect):
             return False
         choices = [choice for event in events if event != DONE for choice in dicts_in(event.get("choices"))]
         return any(choice.get("finish_reason") for choice in choices)
-
-    def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
-        """The chat completion of a stream."""
-        return message_from_events(events)
-
-    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
-        """The chunks that stream a chat completion, its usage, and ``[DONE]``."""
-        return events_from_message(message, piece_length)
 
     def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
         """A scripted response as a chat completion."""
@@ -243,10 +226,6 @@ class ChatDialect(Dialect):
     def encode_event(self, event: SseEvent | str) -> bytes:
         """An event without a name."""
         return encode_data(event.encode() if isinstance(event, str) else msgspec.json.encode(event))
-
-    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
-        """An error with its type and code."""
-        return openai.error_body(status, message, kind=kind)
 
     def too_long_message(self, tokens: int, maximum: int) -> str:
         """As OpenAI says it."""

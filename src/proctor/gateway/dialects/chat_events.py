@@ -182,7 +182,7 @@ def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
     return {**whole, "object": "chat.completion", "choices": [choice]}
 
 
-def events_from_message(message: Any, piece_length: int) -> Iterator[SseEvent | str]:
+def events_from_message(message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
     """The chunks that stream a chat completion, its usage, and ``[DONE]``."""
     head = {name: value for name, value in message.items() if name not in {"choices", "usage", "object"}}
     head["object"] = "chat.completion.chunk"

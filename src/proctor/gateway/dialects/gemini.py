@@ -1,7 +1,7 @@
 """Google's Gemini API: generateContent and streamGenerateContent. The path names the model."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import parse_qsl, quote, unquote
@@ -11,7 +11,6 @@ from msgspec import Raw, field
 
 from proctor.gateway.dialects.base import (
     Dialect,
-    EventReader,
     Route,
     ScriptedMessage,
     TextPath,
@@ -32,7 +31,6 @@ from proctor.gateway.dialects.gemini_events import (
     message_from_events,
     read_response,
 )
-from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall, Role, decode_request
 from proctor.gateway.remote_content import FROM_URL, PlainContent, fetches_content
 from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
@@ -119,6 +117,11 @@ class GeminiDialect(Dialect):
     priced_tools = frozenset({FROM_URL, "googleSearch", "google_search"})
     text_members = ("text", "thoughtSignature", "data")
     malformed_event = '{"candidates":[{"conte'
+    event_reader = GeminiEventReader
+    read_body = staticmethod(read_response)
+    is_complete = staticmethod(is_complete)
+    message_from_events = staticmethod(message_from_events)
+    events_from_message = staticmethod(events_from_message)
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/models/M:generateContent`` and ``…/models/M:streamGenerateContent``, with and without a version.
@@ -228,30 +231,10 @@ class GeminiDialect(Dialect):
                 return ("candidates", 0, "content", "parts", 0, "text") if others.keys() <= {"thought"} else None
         return None
 
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        """Reads chunks up to the one that says why the model stopped."""
-        return GeminiEventReader(usage)
-
-    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
-        """Read a response, or an array of chunks."""
-        return read_response(body, usage)
-
     def is_message(self, body: Any) -> bool:
         """Whether a response, or the last chunk of an array, says why the model stopped."""
         chunks = body if isinstance(body, list) else [body]
-        return bool(chunks) and is_complete(chunks)
-
-    def is_complete(self, events: Sequence[Any]) -> bool:
-        """Whether one of the chunks says why the model stopped, and none is broken."""
-        return is_complete(list(events))
-
-    def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
-        """The response of a stream: parts of text are joined."""
-        return message_from_events(events)
-
-    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
-        """The chunks that stream a response; the last one has its usage."""
-        return events_from_message(message, piece_length)
+        return bool(chunks) and self.is_complete(chunks)
 
     def whole_body(self, message: Any, call: ModelCall) -> Any:
         """An array of chunks where the request wants a stream that is none of events."""

@@ -1,6 +1,6 @@
 """Responses of the Gemini API, and the chunks that stream them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -56,7 +56,7 @@ def read_response(body: bytes, usage: UsageAccumulator) -> bool:
     return reader.finished
 
 
-def is_complete(events: list[Any]) -> bool:
+def is_complete(events: Sequence[Any]) -> bool:
     """Whether one of the chunks says why the model stopped, and none is broken."""
     if not all(isinstance(event, dict) and not event.get("error") for event in events):
         return False
@@ -138,7 +138,7 @@ def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
     return {**whole, "candidates": [{**candidate, "content": {"role": "model", "parts": parts}}]}
 
 
-def events_from_message(message: Any, piece_length: int) -> Iterator[SseEvent | str]:
+def events_from_message(message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
     """The chunks that stream a response; the last one has its usage."""
     if isinstance(message, list):
         yield from message

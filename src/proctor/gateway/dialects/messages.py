@@ -1,7 +1,7 @@
 """Anthropic's Messages API, and Claude Code's requests to it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -11,19 +11,21 @@ from proctor.gateway.dialects.base import (
     OVERLOADED,
     CacheWrites,
     Dialect,
-    EventReader,
     Route,
     ScriptedMessage,
     TextPath,
     unique,
 )
 from proctor.gateway.dialects.clients import CLAUDE_CODE_SESSION, client_info
-from proctor.gateway.dialects.messages_events import events_from_message, message_from_events
-from proctor.gateway.dialects.messages_usage import UsageReports, WireUsage
-from proctor.gateway.meter import UsageAccumulator
+from proctor.gateway.dialects.messages_events import (
+    MessagesEventReader,
+    events_from_message,
+    message_from_events,
+    read_message,
+)
 from proctor.gateway.model_call import ModelCall, Role, decode_request, text_or_none
 from proctor.gateway.remote_content import FROM_URL, PlainBlock, messages_fetch_content
-from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
+from proctor.gateway.safe_json import decode_or_text
 from proctor.gateway.server_tools import messages_server_tools
 from proctor.gateway.sse import SseEvent, encode_named_event
 
@@ -36,10 +38,6 @@ _CACHE_MARK_BYTES: Final = 96
 _SUMMARY_START: Final = "CRITICAL: Respond with TEXT ONLY"
 _SUMMARY_TASK: Final = "Your task is to create a detailed summary of the conversation"
 _WORKING_TOOLS: Final = frozenset({"Bash", "Edit"})
-# Events that the meter needs contain one of these. Most of a stream is deltas, which do not and are not decoded.
-_EVENT_MARKERS: Final = (b'"message_', b'"error"')
-# What an event of a delta has around the model's text, at least.
-_ENVELOPE_BYTES: Final = len(b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}')
 # For each kind of delta that is a piece of text, the member that has it.
 _TEXT_MEMBERS: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _DELTA_MEMBERS: Final = frozenset({"type", "index", "delta"})
@@ -75,31 +73,8 @@ class _MessagesRequest(msgspec.Struct, Generic[Message]):
     inference_geo: Any = None
 
 
-class _WireMessage(msgspec.Struct):
-    model: str | None = None
-    usage: WireUsage | None = None
-
-
-class _WireError(msgspec.Struct):
-    type: str = ""
-    message: str = ""
-
-
-class _WireEvent(msgspec.Struct):
-    type: str | None = None
-    message: _WireMessage | None = None
-    usage: WireUsage | None = None
-    error: _WireError | None = None
-
-
-class _MessagesBody(_WireMessage):
-    type: str | None = None
-
-
 _PLAIN: Final[msgspec.json.Decoder[_MessagesRequest[Any]]] = msgspec.json.Decoder(_MessagesRequest[PlainBlock])
 _REQUEST: Final[msgspec.json.Decoder[_MessagesRequest[Any]]] = msgspec.json.Decoder(_MessagesRequest[Raw])
-_EVENT: Final = msgspec.json.Decoder(_WireEvent)
-_BODY: Final = msgspec.json.Decoder(_MessagesBody)
 
 
 class MessagesDialect(Dialect):
@@ -111,6 +86,11 @@ class MessagesDialect(Dialect):
     text_members = ("text", "thinking", "partial_json", "signature", "data")
     priced_tools = None
     malformed_event = '{"type":"content_block_delta","index":0,"delt'
+    event_reader = MessagesEventReader
+    read_body = staticmethod(read_message)
+    message_from_events = staticmethod(message_from_events)
+    events_from_message = staticmethod(events_from_message)
+    encode_event = staticmethod(encode_named_event)
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/messages``."""
@@ -210,21 +190,6 @@ class MessagesDialect(Dialect):
             return None
         return "delta", name
 
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        """Reads message_start, message_delta, message_stop and error."""
-        return _MessagesEventReader(usage)
-
-    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
-        """Read a message."""
-        try:
-            message = _BODY.decode(body)
-        except DECODE_ERRORS:
-            return False
-        if message.type != "message":
-            return False
-        UsageReports(usage).update(message.usage, message.model, final=True)
-        return True
-
     def is_message(self, body: Any) -> bool:
         """Whether it is a message, not an error."""
         return isinstance(body, dict) and body.get("type") == "message"
@@ -233,14 +198,6 @@ class MessagesDialect(Dialect):
         """Whether the stream ends with a message_stop."""
         kinds = [event.get("type") if isinstance(event, dict) else None for event in events]
         return bool(kinds) and kinds[-1] == "message_stop" and None not in kinds and "error" not in kinds
-
-    def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
-        """The message of a stream."""
-        return message_from_events(events)
-
-    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
-        """The events that stream a message."""
-        return events_from_message(message, piece_length=piece_length)
 
     def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
         """A scripted response as a message."""
@@ -268,10 +225,6 @@ class MessagesDialect(Dialect):
             },
         }
 
-    def encode_event(self, event: SseEvent | str) -> bytes:
-        """An event with its type as its name."""
-        return encode_named_event(event)
-
     def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
         """An error, without its status."""
         return {"type": "error", "error": {"type": kind or _ERROR_KINDS.get(status, "api_error"), "message": message}}
@@ -283,38 +236,6 @@ class MessagesDialect(Dialect):
     def final_error_status(self, status: int, headers: Mapping[str, str]) -> int:
         """Claude Code minds `x-should-retry` and reports the provider's status; other programs do not."""
         return status if _is_claude_code(headers) else super().final_error_status(status, headers)
-
-
-class _MessagesEventReader(EventReader):
-    def __init__(self, usage: UsageAccumulator) -> None:
-        super().__init__(usage)
-        self._reports = UsageReports(usage)
-
-    def read(self, payload: bytes) -> None:
-        if not (_EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload):
-            self._count_delta(payload)
-            self.check_syntax(payload)
-            return
-        try:
-            event = _EVENT.decode(payload)
-        except DECODE_ERRORS:
-            self._count_delta(payload)
-            self.check_syntax(payload)
-            return
-        match event.type:
-            case "message_start" if event.message is not None:
-                self._reports.update(event.message.usage, event.message.model)
-            case "message_delta":
-                self._reports.update(event.usage, final=True)
-            case "message_stop":
-                self.finished = True
-            case "error" if event.error is not None:
-                self.error = f"{event.error.type}: {event.error.message}"
-            case _:
-                self._count_delta(payload)  # its text has one of the markers
-
-    def _count_delta(self, payload: bytes) -> None:
-        self._usage.add_delivered(max(1, len(payload) - _ENVELOPE_BYTES))
 
 
 def content_text(content: Any) -> str:

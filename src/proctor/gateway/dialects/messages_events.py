@@ -6,7 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from proctor.gateway.dialects.base import pieces
+from proctor.gateway.dialects.base import EventReader, pieces
+from proctor.gateway.dialects.messages_usage import UsageReports, WireUsage
+from proctor.gateway.meter import UsageAccumulator
+from proctor.gateway.safe_json import DECODE_ERRORS
 from proctor.gateway.sse import SseEvent
 
 # For each kind of delta, its member and the member of the content block that it extends.
@@ -15,6 +18,82 @@ _DELTAS: Final = {
     "thinking_delta": ("thinking", "thinking"),
     "signature_delta": ("signature", "signature"),
 }
+# Events that the meter needs contain one of these. Most of a stream is deltas, which do not and are not decoded.
+_EVENT_MARKERS: Final = (b'"message_', b'"error"')
+# What an event of a delta has around the model's text, at least.
+_ENVELOPE_BYTES: Final = len(b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}')
+
+
+class _WireMessage(msgspec.Struct):
+    model: str | None = None
+    usage: WireUsage | None = None
+
+
+class _WireError(msgspec.Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _WireEvent(msgspec.Struct):
+    type: str | None = None
+    message: _WireMessage | None = None
+    usage: WireUsage | None = None
+    error: _WireError | None = None
+
+
+class _MessagesBody(_WireMessage):
+    type: str | None = None
+
+
+_EVENT: Final = msgspec.json.Decoder(_WireEvent)
+_BODY: Final = msgspec.json.Decoder(_MessagesBody)
+
+
+def read_message(body: bytes, usage: UsageAccumulator) -> bool:
+    """Read the usage of a message; False when it is none."""
+    try:
+        message = _BODY.decode(body)
+    except DECODE_ERRORS:
+        return False
+    if message.type != "message":
+        return False
+    UsageReports(usage).update(message.usage, message.model, final=True)
+    return True
+
+
+class MessagesEventReader(EventReader):
+    """Reads message_start, message_delta, message_stop and error."""
+
+    def __init__(self, usage: UsageAccumulator) -> None:
+        super().__init__(usage)
+        self._reports = UsageReports(usage)
+
+    def read(self, payload: bytes) -> None:
+        """Read one event."""
+        if not (_EVENT_MARKERS[0] in payload or _EVENT_MARKERS[1] in payload):
+            self._count_delta(payload)
+            self.check_syntax(payload)
+            return
+        try:
+            event = _EVENT.decode(payload)
+        except DECODE_ERRORS:
+            self._count_delta(payload)
+            self.check_syntax(payload)
+            return
+        match event.type:
+            case "message_start" if event.message is not None:
+                self._reports.update(event.message.usage, event.message.model)
+            case "message_delta":
+                self._reports.update(event.usage, final=True)
+            case "message_stop":
+                self.finished = True
+            case "error" if event.error is not None:
+                self.error = f"{event.error.type}: {event.error.message}"
+            case _:
+                self._count_delta(payload)  # its text has one of the markers
+
+    def _count_delta(self, payload: bytes) -> None:
+        self._usage.add_delivered(max(1, len(payload) - _ENVELOPE_BYTES))
 
 
 def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """OpenAI's Responses API over HTTP, as Codex uses it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -9,7 +9,6 @@ from msgspec import Raw
 from proctor.gateway.dialects import openai
 from proctor.gateway.dialects.base import (
     Dialect,
-    EventReader,
     Route,
     ScriptedMessage,
     ScriptedTool,
@@ -33,7 +32,6 @@ from proctor.gateway.dialects.responses_events import (
     message_from_events,
     read_response,
 )
-from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.model_call import ModelCall, Role, decode_request
 from proctor.gateway.remote_content import FROM_URL, PlainPart, fetches_content
 from proctor.gateway.safe_json import decode_or_text
@@ -104,6 +102,14 @@ class ResponsesDialect(Dialect):
     counter = "sequence_number"
     unrecorded_event_fields = frozenset({"obfuscation"})
     malformed_event = '{"type":"response.output_text.del'
+    event_reader = ResponsesEventReader
+    read_body = staticmethod(read_response)
+    is_message = staticmethod(is_response)
+    is_complete = staticmethod(is_complete)
+    message_from_events = staticmethod(message_from_events)
+    events_from_message = staticmethod(events_from_message)
+    encode_event = staticmethod(encode_named_event)
+    error_body = staticmethod(openai.error_body)
 
     def route(self, method: str, path: str, query: str) -> Route | None:
         """``…/responses`` and ``…/responses/compact``."""
@@ -216,30 +222,6 @@ class ResponsesDialect(Dialect):
         plain = str(event.get("type")) in TEXT_DELTAS and isinstance(event.get("delta"), str)
         return ("delta",) if plain and isinstance(event.get("sequence_number"), int) else None
 
-    def event_reader(self, usage: UsageAccumulator) -> EventReader:
-        """Reads events up to response.completed, or whatever else ends a response."""
-        return ResponsesEventReader(usage)
-
-    def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
-        """Read a response, or a compaction."""
-        return read_response(body, usage)
-
-    def is_message(self, body: Any) -> bool:
-        """Whether it has an output, and did not fail."""
-        return is_response(body)
-
-    def is_complete(self, events: Sequence[Any]) -> bool:
-        """Whether the stream ends with the whole response."""
-        return is_complete(list(events))
-
-    def message_from_events(self, events: Iterable[SseEvent]) -> dict[str, Any]:
-        """The response that the last event has."""
-        return message_from_events(events)
-
-    def events_from_message(self, message: Any, *, piece_length: int = 0) -> Iterator[SseEvent | str]:
-        """The events that stream a response."""
-        return events_from_message(message, piece_length)
-
     def render(self, scripted: ScriptedMessage) -> dict[str, Any]:
         """A scripted response."""
         output = list(_output_items(scripted)) if scripted.content is None else scripted.content
@@ -258,14 +240,6 @@ class ResponsesDialect(Dialect):
             "tools": [],
             "usage": openai.scripted_usage(scripted.tokens, USAGE),
         }
-
-    def encode_event(self, event: SseEvent | str) -> bytes:
-        """An event with its type as its name."""
-        return encode_named_event(event)
-
-    def error_body(self, status: int, message: str, *, kind: str | None = None) -> dict[str, Any]:
-        """An error with its type and code."""
-        return openai.error_body(status, message, kind=kind)
 
     def error_event(self, kind: str, message: str) -> SseEvent:
         """A response that failed."""

@@ -1,6 +1,6 @@
 """Responses of the Responses API, and the events that stream them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -72,7 +72,7 @@ def is_response(body: Any) -> bool:
     )
 
 
-def is_complete(events: list[Any]) -> bool:
+def is_complete(events: Sequence[Any]) -> bool:
     """Whether a stream ends with the whole response."""
     kinds = [event.get("type") if isinstance(event, dict) else None for event in events if event != DONE]
     whole = all(isinstance(kind, str) and kind not in _FAILURES for kind in kinds)
@@ -129,7 +129,7 @@ def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
     return {**response, "output": response.get("output") or items} if response else {}
 
 
-def events_from_message(message: Any, piece_length: int) -> Iterator[SseEvent]:
+def events_from_message(message: Any, *, piece_length: int = 0) -> Iterator[SseEvent]:
     """The events that stream a response."""
     for number, event in enumerate(_events(message, piece_length)):
         yield {"type": event["type"], "sequence_number": number, **event}
