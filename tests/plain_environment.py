@@ -11,16 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from proctor.core.environment import (
     MAX_COPY_BYTES,
-    Checkpoint,
     Environment,
     EnvironmentSpec,
     ExecResult,
-    Network,
     OutputCallback,
 )
 from proctor.core.programs import find_bubblewrap
@@ -28,7 +24,7 @@ from proctor.core.programs import find_bubblewrap
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-class PlainEnvironment:
+class PlainEnvironment(Environment):
     """Commands run as processes of this machine, with an environment of their own.
 
     Args:
@@ -41,6 +37,7 @@ class PlainEnvironment:
     """
 
     digest = "plain"
+    model_url: str | None = None
 
     def __init__(
         self,
@@ -147,31 +144,8 @@ class PlainEnvironment:
         else:
             shutil.copy2(path, target, follow_symlinks=False)
 
-    async def checkpoint(self) -> Checkpoint | None:
-        return None
-
-    default_user = ""
-    refused_hosts: tuple[str, ...] = ()
-
-    async def set_network(self, network: Network, allowed_hosts: Sequence[str] = ()) -> None:
-        pass
-
-    def start_commands_with(self, shell: str) -> None:
-        pass
-
-    def service(self, name: str) -> Environment:
-        raise NotImplementedError(name)
-
     async def stop(self) -> None:
         pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def _command(self, argv: Sequence[str], cwd: str) -> list[str]:
         return list(argv)

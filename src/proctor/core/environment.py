@@ -308,9 +308,11 @@ class Environment(Protocol):
         Raises:
             InfrastructureError: it cannot be changed.
         """
+        del network, allowed_hosts  # by default, it stays as it is
 
     def start_commands_with(self, shell: str) -> None:
         """Start commands with this shell inside from now on, where an environment starts them with one of its own."""
+        del shell
 
     def service(self, name: str) -> "Environment":
         """One of the containers that run beside it.
@@ -324,14 +326,16 @@ class Environment(Protocol):
         """End every process of the environment and free what it used. Safe to call twice."""
         ...
 
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> Self:
+        return self
 
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        await self.stop()
 
 
 async def get_tree(environment: Environment, path: str, target: Path) -> None:

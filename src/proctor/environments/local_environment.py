@@ -35,6 +35,8 @@ class LocalEnvironment(BaseEnvironment):
         model_url: where the gateway answers inside.
     """
 
+    model_url: str | None = None
+
     def __init__(
         self,
         *,

@@ -6,8 +6,7 @@ login, and one in an environment without isolation can read our own variables.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from proctor.core.environment import (
     MAX_COPY_BYTES,
@@ -54,8 +53,8 @@ class RedactingWriter:
         self._output(clean)
 
 
-class RedactedEnvironment:
-    """Implements `Environment` around another: all that its commands print while they run is redacted.
+class RedactedEnvironment(Environment):
+    """An environment around another: all that its commands print while they run is redacted.
 
     Commands run as `user`, where there is one, with a home of its own.
     """
@@ -154,14 +153,6 @@ class RedactedEnvironment:
     async def stop(self) -> None:
         """Stop the environment."""
         await self._environment.stop()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
 
 def redact_submission(
