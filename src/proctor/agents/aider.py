@@ -7,8 +7,7 @@ import msgspec
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup
-from proctor.core.errors import UsageError
+from proctor.core.agent import EFFORTS, AgentRequest
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
@@ -170,16 +169,13 @@ class Aider(PythonAgent):
             *("LITELLM_MODE", "LITELLM_LOCAL_MODEL_COST_MAP"),
         }
     )
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "system_prompt": ("aider cannot be given a system prompt", "leave the option out"),
+        "append_system_prompt": ("aider cannot be given a system prompt", "leave the option out"),
+        "allowed_tools": ("aider has no tools", "leave --allowed-tools out"),
+    }
     folders = {"AGENT_AIDER": "aider"}  # noqa: RUF012 - a constant of the class
     reader = AiderReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        options = self._setup.agent_options
-        if options.system_prompt is not None or options.append_system_prompt is not None:
-            raise UsageError("aider cannot be given a system prompt", fix="leave the option out")
-        if options.allowed_tools:
-            raise UsageError("aider has no tools", fix="leave --allowed-tools out")
 
     def variables(self, request: AgentRequest, url: str) -> dict[str, str]:
         """The gateway as the model's provider; nothing is downloaded."""

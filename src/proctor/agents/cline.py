@@ -8,10 +8,8 @@ import msgspec
 from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import check_prompt
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
-from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
 # By dialect: the provider, and what is behind the gateway's address.
@@ -83,13 +81,11 @@ class ClineReader(JsonLinesReader[_ClineEvent]):
     def _take_step(self, step: _ClineStep) -> None:
         match step.type, step.content_type:
             case "content_start", "tool":
-                self._steps += 1
                 commands = step.input.get("commands") if isinstance(step.input, dict) else None
                 given = {"command": " ; ".join(map(str, commands))} if isinstance(commands, list) else step.input
                 self._show_tool(step.tool_name, given)
             case "content_end", "text":
-                self._text = step.text
-                self._on_progress(truncate_line(step.text))
+                self._show_text(step.text)
             case "error", _:
                 said = step.error.get("message") if isinstance(step.error, dict) else step.error
                 self._error = str(said or "it failed")
@@ -118,6 +114,9 @@ class Cline(BunAgent):
             *("CLINE_DATA_DIR", "CLINE_NO_AUTO_UPDATE", "BUN_OPTIONS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"),
         }
     )
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "allowed_tools": ("Cline cannot be limited to some of its tools", "leave --allowed-tools out")
+    }
     folders = {"CLINE_DIR": "cline", "CLINE_SANDBOX_DATA_DIR": "cline/data"}  # noqa: RUF012 - a constant of the class
     own_folder = "CLINE_DIR"
     prompt_option = "--"
@@ -131,11 +130,6 @@ class Cline(BunAgent):
         *(".windsurf", "AGENTS.md", "CLAUDE.md", "GEMINI.md"),
     )
     reader = ClineReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.allowed_tools:
-            raise UsageError("Cline cannot be limited to some of its tools", fix="leave --allowed-tools out")
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the only provider; no telemetry; what is appended is a rule of the user's."""

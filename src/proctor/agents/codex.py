@@ -8,9 +8,8 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent
-from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
@@ -71,8 +70,7 @@ class CodexReader(JsonLinesReader[_CodexEvent]):
             case "item.completed" if event.item is not None:
                 self._steps += event.item.type not in {"error", "reasoning"}
                 if event.item.type == "agent_message":
-                    self._text = event.item.text
-                    self._on_progress(truncate_line(event.item.text))
+                    self._show_text(event.item.text)
             case "turn.completed":
                 self._finished, self._tokens = True, event.usage.tokens if event.usage is not None else None
             case "turn.failed":
@@ -94,14 +92,12 @@ class Codex(ProgramAgent):
     scripted_model = "gpt-5.5"
     foreign_variables = ("CODEX_*", "OPENAI_*")
     reserved_variables = frozenset({"CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", _KEY_VARIABLE})
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "allowed_tools": ("Codex cannot be limited to some of its tools", "leave --allowed-tools out")
+    }
     folders = {"CODEX_HOME": "codex"}  # noqa: RUF012 - a constant of the class
     version_line = re.compile(r"codex\S* \d+\.\d+\S*")
     reader = CodexReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.allowed_tools:
-            raise UsageError("Codex cannot be limited to some of its tools", fix="leave --allowed-tools out")
 
     def find_program(self) -> MountedProgram:
         """The native program, and the folder of its package where it has one: it brings programs of its own."""

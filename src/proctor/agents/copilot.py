@@ -13,9 +13,9 @@ import msgspec
 
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import MountedProgram, ProgramAgent
-from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest, AgentSetup
+from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.errors import InfrastructureError, UsageError
+from proctor.core.errors import InfrastructureError
 from proctor.core.files import cache_root
 from proctor.core.formatting import truncate_line
 
@@ -56,11 +56,9 @@ class CopilotReader(JsonLinesReader[_CopilotEvent]):
         data = event.data or _CopilotData()
         match event.type:
             case "tool.execution_start":
-                self._steps += 1
                 self._show_tool(data.toolName, data.arguments)
             case "assistant.message" if isinstance(data.content, str) and data.content:
-                self._text = data.content
-                self._on_progress(truncate_line(data.content))
+                self._show_text(data.content)
             case "session.error":
                 self._error = data.message or "its session failed"
             case "result":
@@ -96,15 +94,14 @@ class Copilot(ProgramAgent):
             *("COPILOT_CACHE_HOME", _PACKAGE_VARIABLE),
         }
     )
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "system_prompt": (
+            "Copilot CLI cannot be given another system prompt",
+            "use --append-system-prompt, or leave it out",
+        ),
+    }
     folders = {"COPILOT_HOME": "copilot", "COPILOT_CACHE_HOME": "copilot-cache"}  # noqa: RUF012 - a constant of the class
     reader = CopilotReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.system_prompt is not None:
-            raise UsageError(
-                "Copilot CLI cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
-            )
 
     def find_program(self) -> MountedProgram:
         """The native program, and its package as it has unpacked it: otherwise it would do so in each environment."""

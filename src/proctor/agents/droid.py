@@ -8,10 +8,8 @@ import msgspec
 from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.program_agent import check_prompt
-from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, AgentSetup
+from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
-from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
 _MODEL: Final = "custom:proctor"
@@ -62,11 +60,9 @@ class DroidReader(JsonLinesReader[_DroidEvent]):
         """Read one event."""
         match event.type:
             case "tool_call":
-                self._steps += 1
                 self._show_tool(event.tool_name, event.parameters)
             case "message" if event.role == "assistant" and event.text:
-                self._text = event.text
-                self._on_progress(truncate_line(event.text))
+                self._show_text(event.text)
             case "error":
                 # The first is the reason; others only say that there was one.
                 self._error = self._error or event.message or "it failed"
@@ -99,6 +95,9 @@ class Droid(BunAgent):
             *("FACTORY_API_BASE_URL", "FACTORY_RUNTIME_SETTINGS_PATH", "FACTORY_APPEND_SYSTEM_PROMPT"),
         }
     )
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "system_prompt": ("Droid cannot be given another system prompt", "use --append-system-prompt, or leave it out")
+    }
     folders = {"FACTORY_HOME_OVERRIDE": "droid"}  # noqa: RUF012 - a constant of the class
     own_folder = "FACTORY_HOME_OVERRIDE"
     # Interrupted, it exits with 0.
@@ -106,13 +105,6 @@ class Droid(BunAgent):
     # It looks for files of instructions by reading them.
     hidden_folders = (".factory", ".agents", ".claude", ".mcp.json", "AGENTS.md", "Agents.md", "CLAUDE.md")
     reader = DroidReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.system_prompt is not None:
-            raise UsageError(
-                "Droid cannot be given another system prompt", fix="use --append-system-prompt, or leave it out"
-            )
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The gateway as the provider of the only model; no hooks, nothing from the net."""

@@ -11,7 +11,6 @@ from proctor.agents.program_agent import ProgramReport
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest, ProgressCallback
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
-from proctor.core.formatting import truncate_line
 from proctor.core.result import ModelUsage, Tokens
 
 _SYSTEM_PROMPT: Final = "system.md"
@@ -58,10 +57,8 @@ class GeminiReader(JsonLinesReader[_GeminiEvent]):
         """Read one event. A message comes in pieces."""
         match event.type:
             case "message" if event.role == "assistant" and isinstance(event.content, str):
-                self._text += event.content
-                self._on_progress(truncate_line(self._text))
+                self._show_text(self._text + event.content)
             case "tool_use":
-                self._steps += 1
                 self._text = ""
                 self._show_tool(event.tool_name, event.parameters)
             case "error" if event.severity == "error":

@@ -61,7 +61,13 @@ class JsonLinesReader(ProgramReader, Generic[E]):
     def _add_tokens(self, tokens: Tokens) -> None:
         self._tokens = tokens if self._tokens is None else self._tokens + tokens
 
+    def _show_text(self, text: str) -> None:
+        """Keep what the model has said last, and report it as progress."""
+        self._text = text
+        self._on_progress(truncate_line(text))
+
     def _show_tool(self, name: str, given: Any) -> None:
-        """Report the use of a tool as progress, with its command where it has one."""
+        """Count the use of a tool as a step, and report it as progress, with its command where it has one."""
+        self._steps += 1
         arguments = given if isinstance(given, dict) else {}
         self._on_progress(truncate_line(f"{name} {arguments.get('command', '')}".strip()))

@@ -52,8 +52,7 @@ class KimiReader(JsonLinesReader[_KimiMessage]):
 
     def _take_message(self, message: _KimiMessage) -> None:
         if isinstance(message.content, str) and message.content:
-            self._text = message.content
-            self._on_progress(truncate_line(message.content))
+            self._show_text(message.content)
         for call in message.tool_calls or ():
             self._steps += 1
             self._on_progress(truncate_line(f"{call.function.name} {call.function.arguments}"))

@@ -8,9 +8,8 @@ import msgspec
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.agents.litellm import litellm_model, litellm_variables
 from proctor.agents.python_agent import PythonAgent
-from proctor.core.agent import EFFORTS, AgentRequest, AgentSetup
+from proctor.core.agent import EFFORTS, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.errors import UsageError
 from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
@@ -155,13 +154,11 @@ class MiniSweAgent(PythonAgent):
     )
     # Interrupted, it exits and leaves its command behind.
     grace_seconds = 0.0
+    unsupported_options = {  # noqa: RUF012 - a constant of the class
+        "allowed_tools": ("mini-SWE-agent has one tool, its shell", "leave --allowed-tools out")
+    }
     folders = {"MSWEA_GLOBAL_CONFIG_DIR": "mini"}  # noqa: RUF012 - a constant of the class
     reader = MiniSweAgentReader
-
-    def __init__(self, setup: AgentSetup | None = None) -> None:
-        super().__init__(setup)
-        if self._setup.agent_options.allowed_tools:
-            raise UsageError("mini-SWE-agent has one tool, its shell", fix="leave --allowed-tools out")
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
         """The prompts and the effort of the run, for the launcher."""

@@ -9,7 +9,6 @@ from proctor.agents.bun_agent import BunAgent
 from proctor.agents.json_lines_reader import JsonLinesReader
 from proctor.core.agent import EFFORTS, KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
 _OWN_PROVIDER: Final = "proctor"
@@ -80,11 +79,9 @@ class OpenCodeReader(JsonLinesReader[_Event]):
         part = event.part or _OpenCodePart()
         match event.type:
             case "tool_use":
-                self._steps += 1
                 self._show_tool(part.tool, part.state.input if part.state else None)
             case "text":
-                self._text = part.text
-                self._on_progress(truncate_line(part.text))
+                self._show_text(part.text)
             case "step_start":
                 self._text = ""
             case "step_finish":

@@ -112,8 +112,7 @@ class OpenHandsReader(JsonLinesReader[_OpenHandsEvent]):
                 self._text = event.text if event.tool == "finish" else self._text
                 self._on_progress(truncate_line(f"{event.tool} {event.text}"))
             case "message":
-                self._text = event.text
-                self._on_progress(truncate_line(event.text))
+                self._show_text(event.text)
             case "error":
                 self._error = event.text or "it failed"
             case "end":

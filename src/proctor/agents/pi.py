@@ -60,7 +60,6 @@ class PiReader(JsonLinesReader[_PiEvent]):
         """Take one event."""
         match event.type:
             case "tool_execution_start":
-                self._steps += 1
                 self._show_tool(event.tool_name, event.args)
             case "message_end" if event.message is not None and event.message.role == "assistant":
                 self._end_message(event.message)

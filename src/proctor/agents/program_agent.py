@@ -152,6 +152,7 @@ class ProgramAgent(Agent):
         remedy: how to get it.
         foreign_variables: patterns of variables that configure the program, and that an image may not set.
         reserved_variables: those that Proctor sets by itself, or that would be a login, which would be stored.
+        unsupported_options: options of a run that the program has nothing for, with the reason and the fix.
         folders: variables that name folders of the program's own, made anew for each attempt.
         reader: reads the program's output.
         version_line: matches what the program says with --version, and what others say as rarely as possible.
@@ -168,6 +169,7 @@ class ProgramAgent(Agent):
     remedy: ClassVar[str]
     foreign_variables: ClassVar[tuple[str, ...]] = ()
     reserved_variables: ClassVar[frozenset[str]] = frozenset()
+    unsupported_options: ClassVar[Mapping[str, tuple[str, str]]] = {}
     folders: ClassVar[Mapping[str, str]] = {}
     reader: ClassVar[type[ProgramReader]]
     version_line: ClassVar[re.Pattern[str]] = re.compile(r"v?\d+\.\d+\.\d+\S*")
@@ -183,6 +185,9 @@ class ProgramAgent(Agent):
             raise UsageError(
                 f"Proctor sets {', '.join(taken)} for {self.title} by itself", fix="leave these variables out"
             )
+        for option, (why, fix) in self.unsupported_options.items():
+            if getattr(self._setup.agent_options, option) not in (None, ()):
+                raise UsageError(why, fix=fix)
 
     @abstractmethod
     def find_program(self) -> MountedProgram:

@@ -10,7 +10,6 @@ from proctor.agents.node_agent import NodeAgent
 from proctor.agents.program_agent import check_prompt
 from proctor.core.agent import KEY_PLACEHOLDER, AgentRequest
 from proctor.core.environment import Environment
-from proctor.core.formatting import truncate_line
 from proctor.core.result import Tokens
 
 # By dialect: the type of its login, which the names of the variables begin with, and what is behind the address.
@@ -78,11 +77,9 @@ class QwenReader(JsonLinesReader[_QwenEvent]):
 
     def _take_block(self, block: _QwenBlock) -> None:
         if block.type == "tool_use":
-            self._steps += 1
             self._show_tool(block.name, block.input)
         elif block.type == "text" and block.text:
-            self._text = block.text
-            self._on_progress(truncate_line(block.text))
+            self._show_text(block.text)
 
     def _take_result(self, event: _QwenEvent) -> None:
         said = event.result if isinstance(event.result, str) else ""
