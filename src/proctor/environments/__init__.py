@@ -111,23 +111,23 @@ async def docker_version(url: str | None = None) -> str:
     return str((await _ask_engine(url, "say its version", lambda docker: docker.version()))["Version"])
 
 
-async def docker_images(url: str | None = None) -> dict[str, str]:
+async def docker_images() -> dict[str, str]:
     """The ids of the images that the engine has, by their tags.
 
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    listed = await _ask_engine(url, "list its images", lambda docker: docker.images.list())
+    listed = await _ask_engine(None, "list its images", lambda docker: docker.images.list())
     return {tag: str(image["Id"]) for image in listed for tag in image.get("RepoTags") or () if tag != "<none>:<none>"}
 
 
-async def docker_limits(url: str | None = None) -> dict[str, bool]:
+async def docker_limits() -> dict[str, bool]:
     """Which limits the engine can lay on containers.
 
     Raises:
         InfrastructureError: there is none, or it does not respond.
     """
-    found = await _ask_engine(url, "say what it can do", lambda docker: docker.system.info())
+    found = await _ask_engine(None, "say what it can do", lambda docker: docker.system.info())
     return {"memory": bool(found.get("MemoryLimit")), "processes": bool(found.get("PidsLimit")), "disk": True}
 
 

@@ -36,7 +36,7 @@ class CgroupPool:
         group = Cgroup.make(f"{self._folder.path.name}-{len(self._created)}", limits)
         if group is not None:
             self._created += group.folders
-            self._folder.write_lines("cgroups", self._created)
+            self._folder.write_cgroups(self._created)
         elif not self._created:
             # This user may make none: no folder that names them is left among the environments'.
             self._available = False

@@ -62,9 +62,9 @@ class EnvironmentDir:
         """Write on the lock whose environment this is, for people."""
         os.write(self._lock, "".join(f"{name}={value}\n" for name, value in labels.items()).encode())
 
-    def write_lines(self, name: str, lines: Iterable[object]) -> None:
+    def write_cgroups(self, lines: Iterable[object]) -> None:
         """Leave a note for the clean-up after a crash."""
-        (self.path / name).write_text("".join(f"{line}\n" for line in lines))
+        (self.path / "cgroups").write_text("".join(f"{line}\n" for line in lines))
 
     def remove(self) -> None:
         """Remove the folder and all in it."""

@@ -5,7 +5,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,12 +103,12 @@ class ForgeIssues:
         UsageError: that is no address.
     """
 
-    def __init__(self, api: str, token: str | None, known: Iterable[Issue] = ()) -> None:
+    def __init__(self, api: str, token: str | None) -> None:
         if not api.startswith(("https://", "http://")):
             raise UsageError("the address of a forge's API begins with https://", where=api)
         self._api = api.rstrip("/")
         self._token = token
-        self.known: dict[str, Issue | None] = {issue.number: issue for issue in known}
+        self.known: dict[str, Issue | None] = {}
 
     def __call__(self, number: str) -> Issue | None:
         """The issue with this number.

@@ -331,7 +331,7 @@ async def environment_digest(
     """
     if options.image is None and provider.uses_images:
         origins = {
-            (spec.image, spec.build) for task in tasks if (spec := _task_image_spec(benchmark, task, None)) is not None
+            (spec.image, spec.build) for task in tasks if (spec := _task_image_spec(benchmark, task)) is not None
         }
         if origins:
             count = "one image" if len(origins) == 1 else f"{len(origins)} images"
@@ -342,10 +342,10 @@ async def environment_digest(
     return await provider.digest(spec)
 
 
-def _task_image_spec(benchmark: Benchmark, task: Task, image: str | None) -> EnvironmentSpec | None:
+def _task_image_spec(benchmark: Benchmark, task: Task) -> EnvironmentSpec | None:
     """The environment that a task is graded in, where it has an image of its own."""
     try:
-        spec = benchmark.environment_spec(task, GradeOptions(image=image))
+        spec = benchmark.environment_spec(task, GradeOptions())
     except InfrastructureError:
         return None  # the error is reported with the task itself
     return spec if spec.image is not None or spec.build is not None else None

@@ -229,7 +229,7 @@ class TrialRunner:
         )
         earlier_errors: list[str] = []
         while True:
-            folder = _unused_path(logs, "grading")
+            folder = _unused_grading_folder(logs)
             on_started = partial(run.observer.progress, self._trial, "grading")
             try:
                 evaluation = await self._session.executor.grade(
@@ -300,10 +300,10 @@ class TrialRunner:
         return self._folder / attempt_dir_name(number)
 
 
-def _unused_path(folder: Path, name: str) -> Path:
-    """A path at which nothing is: `name`, or the first of `name-2`, `name-3`, …"""
-    path, number = folder / name, 1
+def _unused_grading_folder(logs: Path) -> Path:
+    """A path at which nothing is: `grading`, or the first of `grading-2`, `grading-3`, …"""
+    path, number = logs / "grading", 1
     while path.exists():
         number += 1
-        path = folder / f"{name}-{number}"
+        path = logs / f"grading-{number}"
     return path

@@ -117,9 +117,9 @@ class SuiteBenchmark(Benchmark):
             await installed.build(provider, self._instances[task.id].repo, task_id=task.id)
         return time.monotonic() - started
 
-    def install_log(self, task: Task, image: str | None = None) -> Path | None:
+    def install_log(self, task: Task) -> Path | None:
         """What was printed while what an instance needs was installed."""
-        installed = self._installed(task, image)
+        installed = self._installed(task)
         return None if installed is None else installed.log
 
     def environment_requirements(self, task: Task) -> Sequence[EnvironmentRequirement]:

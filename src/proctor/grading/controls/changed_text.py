@@ -40,12 +40,12 @@ def _lower_digit(digit: str) -> str:
     return "1" if digit == "0" else f"{int(digit, 16) - 1:x}"
 
 
-def other_text(text: str, *, from_start: bool = False) -> str:
-    """A text that differs from this one in one letter or digit, the last one by default."""
+def other_text(text: str) -> str:
+    """A text that differs from this one in its last letter or digit."""
     places = [match.start() for match in _PLAIN.finditer(text) if match["plain"]]
     if not places:
         return text + _FILLER
-    place = places[0 if from_start else -1]
+    place = places[-1]
     return text[:place] + _other_character(text[place]) + text[place + 1 :]
 
 

@@ -115,9 +115,7 @@ def _split(tests: Sequence[str], alterations: Iterable[Alteration]) -> tuple[tup
     return altered_tests, tuple(test for test in tests if test not in covered)
 
 
-def unproved_controls(
-    tests: Sequence[str], sources: Mapping[str, bytes], *, pairs: int, chance: random.Random | None = None
-) -> ControlSet:
+def unproved_controls(tests: Sequence[str], sources: Mapping[str, bytes], *, pairs: int) -> ControlSet:
     """The control set of a task without an oracle: alterations that contradict their originals by themselves."""
     alterations: list[Alteration] = []
     for candidates in candidate_alterations(tests, sources).values():
@@ -131,7 +129,7 @@ def unproved_controls(
         tests=controlled,
         uncontrolled=uncontrolled,
         pairs=whole_pairs(len(alterations), pairs) if alterations else (),
-        sizes=file_sizes(alterations, sources, chance or random.SystemRandom()),
+        sizes=file_sizes(alterations, sources, random.SystemRandom()),
         proved=False,
         reason="" if alterations else "the task has no oracle to prove altered tests with",
     )

@@ -67,16 +67,14 @@ class SettingsFile(Record):
     content: bytes | None = None
 
 
-async def list_settings(
-    environment: Environment, programs: Sequence[str], *, path: str, home: str = "/root"
-) -> dict[str, str]:
+async def list_settings(environment: Environment, programs: Sequence[str], *, path: str) -> dict[str, str]:
     """The files that are there, by path: their digests.
 
     Raises:
         InfrastructureError: the environment cannot be inspected.
     """
     asked = await environment.exec(
-        ["/bin/sh", "-c", _LIST_SETTINGS, "sh", home],
+        ["/bin/sh", "-c", _LIST_SETTINGS, "sh", "/root"],
         stdin="".join(f"{name}\n" for name in programs if "/" not in name).encode(),
         variables={"PATH": path},
         cwd="/",

@@ -189,7 +189,7 @@ def choose_python(project: Project, available: tuple[Interpreter, ...]) -> str:
         )
     best = max(known, key=_numbers)
     # One that came out a few weeks ago has few packages yet.
-    older = [version for version in known if _RELEASES.get(version, "") <= _months_before(project.date, 4)]
+    older = [version for version in known if _RELEASES.get(version, "") <= _four_months_before(project.date)]
     return max(older, key=_numbers) if older and not (named and best in named) else best
 
 
@@ -212,8 +212,8 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _months_before(day: str, months: int) -> str:
-    year, month = int(day[:4]), int(day[5:7]) - months
+def _four_months_before(day: str) -> str:
+    year, month = int(day[:4]), int(day[5:7]) - 4
     return f"{year - (month <= 0):04d}-{month + 12 * (month <= 0):02d}-{day[8:10]}"
 
 

@@ -81,16 +81,16 @@ def read_patch(text: str) -> PatchView:
         preamble, files = [DiffLine("meta", line) for line in content.split(b"\n")], []
     parts = [(preamble[0].text[:200], preamble)] if preamble else []
     parts += [(file.path, file.content) for file in files]
-    shares = _shares([len(lines) for _, lines in parts], MAX_LINES)
+    shares = _shares([len(lines) for _, lines in parts])
     return PatchView([_file_view(path, lines, share) for (path, lines), share in zip(parts, shares, strict=True)])
 
 
-def _shares(wanted: Sequence[int], total: int) -> list[int]:
+def _shares(wanted: Sequence[int]) -> list[int]:
     """As many lines as there are, by file: small files are shown whole, and large ones share what is left."""
-    shares = [0] * len(wanted)
+    shares, left = [0] * len(wanted), MAX_LINES
     for place, index in enumerate(sorted(range(len(wanted)), key=lambda one: wanted[one])):
-        shares[index] = min(wanted[index], total // (len(wanted) - place))
-        total -= shares[index]
+        shares[index] = min(wanted[index], left // (len(wanted) - place))
+        left -= shares[index]
     return shares
 
 
