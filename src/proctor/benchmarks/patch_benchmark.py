@@ -20,7 +20,6 @@ import msgspec
 
 from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
-from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.disk_names import disk_name
 from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, Limits, get_tree
 from proctor.core.errors import InvalidData
@@ -29,33 +28,23 @@ from proctor.core.record import to_json
 from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, Task
 from proctor.core.trees import read_entry
-from proctor.core.verdict import Verdict
 from proctor.grading import (
     REPORTER_FORMATS,
     TEST_MACHINERY,
-    AppliedSubmission,
     Expectation,
     GradingJob,
     TestPlan,
     TestRun,
-    add_files,
-    apply_submission,
     lay_out,
     plan_requirements,
     pre_patch_problem,
     program_patterns,
     replace_files,
-    restore_paths,
-    run_time_findings,
 )
 from proctor.grading.controls import (
-    ControlledRun,
-    ControlledTests,
-    read_sources,
+    controlled_tests,
     run_controlled,
 )
-from proctor.grading.job import submission_digest
-from proctor.results.cache import cache_key
 from proctor.workspaces import BaseTree, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
 
 _LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
@@ -142,46 +131,30 @@ class PatchBenchmark(Benchmark):
             pre_patch = await job.save_run("pre_patch", before)
             problem = pre_patch_problem(before, expectation)
             if problem is not None:
-                return job.evaluation(prediction, _ungraded(job, *problem), pre_patch=pre_patch)
+                return job.evaluation(prediction, job.ungraded_verdict(*problem), pre_patch=pre_patch)
             try:
-                applied = await asyncio.to_thread(_apply, base, prediction, tree, job.protected, hidden)
+                applied = await asyncio.to_thread(job.lay_out_submission, base, prediction, tree)
             except InvalidSubmission as invalid:
-                return job.evaluation(prediction, _ungraded(job, invalid.cause, str(invalid)), pre_patch=pre_patch)
+                return job.evaluation(
+                    prediction, job.ungraded_verdict(invalid.cause, str(invalid)), pre_patch=pre_patch
+                )
             oracle, whole = self.oracle(task), scratch / "controls"
 
             async def run_oracle(files: Mapping[str, bytes], name: str) -> TestRun:
                 if not whole.exists() and oracle is not None:
-                    await asyncio.to_thread(_apply, base, oracle, whole, job.protected, hidden)
+                    await asyncio.to_thread(job.lay_out_submission, base, oracle, whole)
                 return await _run_variant(job, plan, whole, files, name)
 
             ended = await run_controlled(
-                await self._controlled_tests(task, job, expectation, base),
+                await controlled_tests(job, base, expectation, oracle, fingerprint=self.fingerprint(task)),
                 partial(_run_variant, job, plan, tree),
                 run_oracle,
                 before,
                 repeats=context.options.determinism_runs or 1,
             )
-        verdict = _verdict(job, before, ended, applied)
-        return job.evaluation(
-            prediction, verdict, pre_patch=pre_patch, post_patch=await job.save_run("post_patch", ended.runs[0])
-        )
-
-    async def _controlled_tests(
-        self, task: Task, job: GradingJob, expectation: Expectation, base: Path
-    ) -> ControlledTests:
-        oracle, hidden = self.oracle(task), self.hidden_tests(task)
-        digest = await job.context.provider.digest(job.spec)
-        pairs = job.context.options.controls
-        return ControlledTests(
-            key=cache_key(
-                self.grader, digest, self.fingerprint(task), submission_digest(oracle) if oracle else "", str(pairs)
-            ),
-            expectation=expectation,
-            sources=lambda: read_sources(base, hidden, job.protected),
-            has_oracle=oracle is not None,
-            pairs=pairs,
-            use_cache=job.context.use_cache,
-        )
+        post_patch = await job.save_run("post_patch", ended.runs[0])
+        verdict = job.verdict(before, ended, applied)
+        return job.evaluation(prediction, verdict, pre_patch=pre_patch, post_patch=post_patch)
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """As every benchmark; and the agent cannot find the oracle in its workspace."""
@@ -198,7 +171,7 @@ class PatchBenchmark(Benchmark):
             workspace = Path(scratch, "workspace")
             check_out(base, workspace)
             proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind)
-        return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+        return proof.descriptions
 
     @property
     def _hidden_paths(self) -> tuple[str, ...]:
@@ -253,39 +226,8 @@ def _lay_out_base(task: Task, tree: Path) -> None:
     shutil.rmtree(tree / ".git")
 
 
-def _apply(
-    base: Path, prediction: Prediction, tree: Path, protected: tuple[str, ...], hidden: Path | None
-) -> AppliedSubmission:
-    applied = apply_submission(base, prediction, tree, protected=protected, merge=True)
-    restore_paths(base, tree, applied.restore)
-    add_files(tree, hidden)
-    return applied
-
-
 async def _run_variant(job: GradingJob, plan: TestPlan, tree: Path, files: Mapping[str, bytes], name: str) -> TestRun:
     replace_files(tree, files)
     ended = await job.run_tests(plan, tree)
     await job.save_run(name, ended)
     return ended
-
-
-def _verdict(job: GradingJob, before: TestRun, ended: ControlledRun, applied: AppliedSubmission) -> Verdict:
-    resolution, runs = ended.resolution, ended.runs
-    return Verdict(
-        task_id=job.task_id,
-        status=resolution.status,
-        cause=resolution.cause,
-        reason=resolution.reason,
-        tests=resolution.tests,
-        findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
-        applied_with=applied.applied_with,
-        flaky=resolution.flaky,
-        controls=ended.controls,
-        grader=job.grader,
-        seconds=round(sum(run.seconds for run in runs), 3),
-    )
-
-
-def _ungraded(job: GradingJob, cause: Cause, reason: str) -> Verdict:
-    status = CONSEQUENCES[cause].status or Status.ERROR
-    return Verdict(task_id=job.task_id, status=status, cause=cause, reason=reason, grader=job.grader)

@@ -12,21 +12,27 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from proctor.core.benchmark import GradingContext
+from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.environment import Environment, EnvironmentSpec, Mount
 from proctor.core.errors import LimitReached
 from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, TestSummary
 from proctor.core.record import to_json
-from proctor.core.verdict import TestStatus, Verdict
+from proctor.core.verdict import TestOutcome, TestStatus, Verdict
+from proctor.grading.audit import run_time_findings
 from proctor.grading.execution import run_tests_in_new_environment
+from proctor.grading.layout import AppliedSubmission, add_files, apply_submission
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.plan import TestPlan
-from proctor.grading.protection import fixed_files
+from proctor.grading.protection import fixed_files, restore_paths
 from proctor.workspaces import InvalidSubmission, patch_sha256
+
+if TYPE_CHECKING:
+    from proctor.grading.controls import ControlledRun
 
 LOG_BYTES: Final = 4_000_000
 INLINE_WRITE_BYTES: Final = 100_000  # writing this little takes less time than starting a thread
@@ -125,6 +131,39 @@ class GradingJob:
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         (self.folder / "logs" / f"{name}.txt").write_bytes(truncate_log(run.log))
         (self.folder / f"{name}.tests.json").write_bytes(to_json(msgspec.structs.replace(run, log=b"")))
+
+    def lay_out_submission(self, base: Path, prediction: Prediction, tree: Path) -> AppliedSubmission:
+        """Make `tree` what the tests run on after a submission: applied, protected files restored, the overlay added.
+
+        Raises:
+            InvalidSubmission: the patch cannot be applied, or what it leaves is in the way of protected files.
+        """
+        applied = apply_submission(base, prediction, tree, protected=self.protected, merge=True)
+        restore_paths(base, tree, applied.restore)
+        add_files(tree, self.overlay)
+        return applied
+
+    def verdict(self, before: TestRun, ended: "ControlledRun", applied: AppliedSubmission) -> Verdict:
+        """The verdict on a submission whose tests ran under control; `before` are the tests on the pristine tree."""
+        resolution, runs = ended.resolution, ended.runs
+        return Verdict(
+            task_id=self.task_id,
+            status=resolution.status,
+            cause=resolution.cause,
+            reason=resolution.reason,
+            tests=resolution.tests,
+            findings=(*ended.findings, *applied.findings, *run_time_findings(before, runs)),
+            applied_with=applied.applied_with,
+            flaky=resolution.flaky,
+            controls=ended.controls,
+            grader=self.grader,
+            seconds=round(sum(run.seconds for run in runs), 3),
+        )
+
+    def ungraded_verdict(self, cause: Cause, reason: str, *, tests: tuple[TestOutcome, ...] = ()) -> Verdict:
+        """The verdict on a submission whose tests did not run."""
+        status = CONSEQUENCES[cause].status or Status.ERROR
+        return Verdict(task_id=self.task_id, status=status, cause=cause, reason=reason, tests=tests, grader=self.grader)
 
     def evaluation(
         self,

@@ -72,6 +72,11 @@ class LeakProof(Record):
         """Whether the oracle is proved to be out of reach."""
         return not self.leaks and not self.unread
 
+    @property
+    def descriptions(self) -> tuple[str, ...]:
+        """Where each leak is, and what shows it."""
+        return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in self.leaks)
+
 
 def prove_no_leak(
     oracle: bytes,

@@ -244,7 +244,7 @@ class Commit0(Benchmark):
         signature = signature_lines(library.row, library.stub_tree(), library.oracle_tree() or library.stub_tree())
         packages = [Path(mount.source) for mount in job.spec.mounts if mount.target == VENV_DIR]
         return (
-            *(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks),
+            *proof.descriptions,
             *(copy for place in packages for copy in find_copies(place, signature)),
         )
 

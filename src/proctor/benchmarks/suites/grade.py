@@ -17,7 +17,7 @@ from proctor.benchmarks.suites.format import DEPS_DIR
 from proctor.benchmarks.suites.instance import Instance, TestStepResult
 from proctor.core import VERSION
 from proctor.core.benchmark import TaskHealth
-from proctor.core.causes import CONSEQUENCES, Cause, Status
+from proctor.core.causes import Cause, Status
 from proctor.core.evaluation import Prediction, RepairSummary, TaskEvaluation, TestSummary
 from proctor.core.files import HEALTH_CACHE
 from proctor.core.submission import PatchKind
@@ -29,13 +29,9 @@ from proctor.grading import (
     GradingJob,
     TaskProblemCode,
     TestRun,
-    add_files,
-    apply_submission,
     lay_out,
     pre_patch_problem,
     replace_files,
-    restore_paths,
-    run_time_findings,
     validate,
 )
 from proctor.grading.controls import (
@@ -44,10 +40,9 @@ from proctor.grading.controls import (
     RequestedRun,
     control_summary,
     controlled_check,
+    controlled_tests,
     find_or_prove,
-    read_sources,
 )
-from proctor.grading.job import submission_digest
 from proctor.results import RecordCache
 from proctor.results.cache import cache_key
 from proctor.workspaces import InvalidSubmission, base_of, check_out, prove_no_leak
@@ -69,6 +64,10 @@ class SuiteGradingJob(GradingJob):
         return Expectation(
             fail_to_pass=tests.fail_to_pass, pass_to_pass=tests.pass_to_pass, exit_zero=self.instance.exit_zero
         )
+
+    async def controlled_tests(self, oracle: Prediction | None) -> ControlledTests:
+        """What controls the tests of this instance."""
+        return await controlled_tests(self, self.instance.repo, self.expectation, oracle, fingerprint=self.fingerprint)
 
     def reset_folder(self) -> None:
         """Make the folder for the evidence, without what an earlier grading left; the instance's file is in it."""
@@ -104,24 +103,7 @@ async def grade(
             await asyncio.wait({post_patch})
             if not post_patch.cancelled():
                 post_patch.exception()  # raised where it is awaited; otherwise the pre-patch run's own error counts
-    resolution = after.tests.resolution
-    verdict = Verdict(
-        task_id=job.task_id,
-        status=resolution.status,
-        cause=resolution.cause,
-        reason=resolution.reason,
-        tests=resolution.tests,
-        findings=(
-            *after.tests.findings,
-            *applied.findings,
-            *run_time_findings(before.run, after.tests.runs),
-        ),
-        applied_with=applied.applied_with,
-        flaky=resolution.flaky,
-        controls=after.tests.controls,
-        grader=GRADER,
-        seconds=round(sum(run.seconds for run in after.tests.runs), 3),
-    )
+    verdict = job.verdict(before.run, after.tests, applied)
     return _task_evaluation(job, prediction, verdict, before=before, after=after)
 
 
@@ -147,7 +129,7 @@ async def _run_post_patch(
     applied = await asyncio.to_thread(lay_out_submission, job, prediction, tree)
     steps: list[TestStepResult] = []
     solved: AppliedSubmission | None = None
-    tests = await _controlled_tests(job, oracle)
+    tests = await job.controlled_tests(oracle)
     if runs > 1 and await _proven_stable(job):
         stable = msgspec.structs.replace(tests.expectation, proven_stable=True)
         tests = dataclasses.replace(tests, expectation=stable)
@@ -194,23 +176,8 @@ async def _prove_controls(
         asked = RequestedRun(files=dict(files), name=name, of_oracle=True)
         return (await _run_on(job, tree, asked, touched=touched, permit=job.context.permit)).run
 
-    tests = await _controlled_tests(job, oracle)
+    tests = await job.controlled_tests(oracle)
     return control_summary(await find_or_prove(tests, run_oracle, before), None)
-
-
-async def _controlled_tests(job: SuiteGradingJob, oracle: Prediction | None) -> ControlledTests:
-    """What controls the tests of this instance."""
-    instance = job.instance
-    environment = await job.context.provider.digest(job.spec)
-    pairs = job.context.options.controls
-    return ControlledTests(
-        key=cache_key(GRADER, environment, job.fingerprint, submission_digest(oracle) if oracle else "", str(pairs)),
-        expectation=job.expectation,
-        sources=lambda: read_sources(instance.repo, instance.hidden, instance.protected),
-        has_oracle=oracle is not None,
-        pairs=pairs,
-        use_cache=job.context.use_cache,
-    )
 
 
 @asynccontextmanager
@@ -228,9 +195,7 @@ def lay_out_submission(job: SuiteGradingJob, prediction: Prediction, tree: Path)
         InvalidSubmission: the patch cannot be applied, or what it leaves is in the way of protected files.
     """
     instance = job.instance
-    applied = apply_submission(instance.repo, prediction, tree, protected=job.protected, merge=True)
-    restore_paths(instance.repo, tree, applied.restore)
-    add_files(tree, instance.hidden)
+    applied = job.lay_out_submission(instance.repo, prediction, tree)
     return msgspec.structs.replace(applied, findings=(*applied.findings, *instance.findings(applied.change)))
 
 
@@ -306,7 +271,7 @@ def _leaks(job: SuiteGradingJob, oracle: Prediction, workspace: Path) -> tuple[s
     check_out(base, workspace)
     installed = [Path(mount.source) for mount in job.spec.mounts if mount.target == DEPS_DIR]
     proof = prove_no_leak(oracle.content, workspace, commit=base.commit, kind=oracle.patch_kind, extra=installed)
-    return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+    return proof.descriptions
 
 
 async def _task_health(
@@ -341,15 +306,8 @@ async def _task_health(
 def _ungraded(
     job: SuiteGradingJob, prediction: Prediction, cause: Cause, reason: str, *, before: TestStepResult
 ) -> TaskEvaluation:
-    verdict = Verdict(
-        task_id=job.task_id,
-        status=CONSEQUENCES[cause].status or Status.ERROR,
-        cause=cause,
-        reason=reason,
-        tests=tuple(TestOutcome(id=test, before=status, after=None) for test, status in before.run.tests.items()),
-        grader=GRADER,
-    )
-    return _task_evaluation(job, prediction, verdict, before=before)
+    tests = tuple(TestOutcome(id=test, before=status, after=None) for test, status in before.run.tests.items())
+    return _task_evaluation(job, prediction, job.ungraded_verdict(cause, reason, tests=tests), before=before)
 
 
 def _task_evaluation(

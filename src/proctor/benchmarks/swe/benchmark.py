@@ -251,7 +251,7 @@ class SweBenchmark(Benchmark, Generic[R]):
                 kind=oracle.patch_kind,
                 extra=_readable_packages(spec),
             )
-        return tuple(f"{leak.location}: {leak.lines[0] if leak.lines else leak.kind}" for leak in proof.leaks)
+        return proof.descriptions
 
     def _grading_job(self, task: Task, context: GradingContext) -> SweGradingJob[R]:
         loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from proctor.core.causes import Status
+from proctor.core.evaluation import Prediction
 from proctor.core.record import Record
 from proctor.core.trees import LINK, file_paths, read_entry
 from proctor.core.verdict import ControlSummary, Finding
@@ -28,6 +29,7 @@ from proctor.grading.controls.control_check import (
 from proctor.grading.controls.languages import has_finder, installed_grammars, missing_grammar
 from proctor.grading.controls.oracle_validation import prove_controls, sample_tests, unproved_controls
 from proctor.grading.controls.test_variants import ControlSet, RequestedRun, Requests, RunVariant, make_runs
+from proctor.grading.job import GradingJob, submission_digest
 from proctor.grading.outcome import TestRun
 from proctor.grading.protected_patterns import is_protected
 from proctor.grading.resolve import Expectation, Resolution, resolve
@@ -108,6 +110,26 @@ class ControlledTests:
         missing = filter(None, (missing_grammar(path, source) for path, source in sources.items()))
         reason = next(missing, "") if controls.uncontrolled else ""
         return msgspec.structs.replace(controls, reason=reason)
+
+
+async def controlled_tests(
+    job: GradingJob, base: Path, expectation: Expectation, oracle: Prediction | None, *, fingerprint: str
+) -> ControlledTests:
+    """What controls the tests of a task; `base` is the tree that its submissions start from.
+
+    The fingerprint identifies all of the task that a verdict depends on, but for its oracle.
+    """
+    environment = await job.context.provider.digest(job.spec)
+    pairs = job.context.options.controls
+    proof = submission_digest(oracle) if oracle else ""
+    return ControlledTests(
+        key=cache_key(job.grader, environment, fingerprint, proof, str(pairs)),
+        expectation=expectation,
+        sources=lambda: read_sources(base, job.overlay, job.protected),
+        has_oracle=oracle is not None,
+        pairs=pairs,
+        use_cache=job.context.use_cache,
+    )
 
 
 class ControlledRun(Record):
