@@ -21,11 +21,10 @@ import msgspec
 from proctor.core import VERSION
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, TaskHealth
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, Limits, get_tree
+from proctor.core.environment import Environment, EnvironmentRequirement, EnvironmentSpec, Limits
 from proctor.core.errors import InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.record import to_json
-from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, Task
 from proctor.core.trees import read_entry
 from proctor.grading import (
@@ -45,7 +44,7 @@ from proctor.grading.controls import (
     controlled_tests,
     run_controlled,
 )
-from proctor.workspaces import BaseTree, InvalidSubmission, base_of, check_out, make_submission, prove_no_leak
+from proctor.workspaces import BaseTree, InvalidSubmission, base_of, check_out, collect_patch, prove_no_leak
 
 _LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
 
@@ -110,10 +109,7 @@ class PatchBenchmark(Benchmark):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The difference between the workspace and the starting tree."""
-        workspace = folder / "collected"
-        await get_tree(environment, environment.workdir, workspace)
-        made = await asyncio.to_thread(lambda: make_submission(_base(task), workspace))
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
+        return await collect_patch(task.id, environment, lambda: _base(task), folder)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """The pre-patch run must fail as labelled; then apply, restore protected files, post-patch runs, verdict."""

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -151,6 +152,21 @@ def truncate_torn_line(descriptor: int) -> None:
         end = start
     if end != size:
         os.ftruncate(descriptor, end)
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A path beside `target` for a folder that becomes `target` when the block ends without an error.
+
+    What a killed process has left there is removed first: the caller holds a lock, so none writes to it any more.
+    """
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        yield partial
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

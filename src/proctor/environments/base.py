@@ -1,7 +1,9 @@
-"""What environments of every kind do alike."""
+"""What environments of every kind do alike, and what all of them ask of a command and of a path."""
 
 import asyncio
+import posixpath
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 
 from proctor.core.environment import Environment
 from proctor.core.errors import UsageError
@@ -35,3 +37,21 @@ class BaseEnvironment(Environment, ABC):
         """Also refuse an environment that a limit has ended."""
         self._require_not_stopped()
         self._limit_monitor.check()
+
+
+def check_command(argv: Sequence[str], variables: Mapping[str, str], cwd: str) -> None:
+    """Refuse what no program can be started with."""
+    if not argv or not argv[0]:
+        raise UsageError("there is no command to run")
+    if any("\0" in text for text in (*argv, *variables, *variables.values(), cwd)):
+        raise UsageError("a command cannot hold a NUL byte", where=argv[0])
+    if any(not name or "=" in name for name in variables):
+        raise UsageError("a variable's name is empty or holds '='", where=argv[0])
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The directory and the name of an absolute path inside an environment."""
+    folder, name = posixpath.split(posixpath.normpath(path))
+    if not folder.startswith("/") or not name or "\0" in path:
+        raise UsageError(f"a path in an environment must be absolute, and not the root: {path!r}")
+    return folder, name

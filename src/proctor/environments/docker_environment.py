@@ -17,8 +17,7 @@ from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult
 from proctor.core.errors import InfrastructureError, RetryableError
 from proctor.core.trees import FileEntry
 from proctor.environments.archives import ChunkPipe, pack, unpack
-from proctor.environments.argument_checks import check_command, split_path
-from proctor.environments.base import BaseEnvironment
+from proctor.environments.base import BaseEnvironment, check_command, split_path
 from proctor.environments.cgroups import limit_events, process_cgroups
 from proctor.environments.compose_model import MAIN
 from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused

@@ -12,8 +12,7 @@ from typing import Any, Final, NoReturn
 from proctor.core.environment import MAX_COPY_BYTES, EnvironmentSpec, ExecResult, OutputCallback
 from proctor.core.errors import RetryableError, UsageError
 from proctor.core.trees import DirFdPath, FileEntry, open_forced, open_parent
-from proctor.environments.argument_checks import check_command, split_path
-from proctor.environments.base import BaseEnvironment
+from proctor.environments.base import BaseEnvironment, check_command, split_path
 from proctor.environments.channel import ChannelClosed, ExecSpec
 from proctor.environments.environment_process import EnvironmentProcess
 from proctor.environments.limit_monitor import LimitMonitor

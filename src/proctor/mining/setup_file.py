@@ -7,14 +7,13 @@ from typing import Final
 
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
 from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentSpec, Network, get_tree
+from proctor.core.environment import Environment, EnvironmentSpec, Network
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
-from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
 from proctor.core.verdict import Verdict
 from proctor.mining.settings import SETTINGS_FILE, parse_settings
-from proctor.workspaces import base_of, check_out, make_submission
+from proctor.workspaces import base_of, check_out, collect_patch
 from proctor.workspaces.diff_parser import parse_diff
 
 TASK_ID: Final = "setup"
@@ -74,10 +73,8 @@ class SetupFileBenchmark(Benchmark):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """What the agent changed."""
-        await get_tree(environment, environment.workdir, folder / "left")
-        base = await asyncio.to_thread(base_of, DirectorySource(path=str(self._tree)))
-        submission = await asyncio.to_thread(make_submission, base, folder / "left")
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=submission.patch)
+        source = DirectorySource(path=str(self._tree))
+        return await collect_patch(task.id, environment, lambda: base_of(source), folder)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Whether a valid file was written; its text is then in `text`."""

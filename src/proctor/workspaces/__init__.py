@@ -2,7 +2,7 @@
 
 A task's source becomes a `BaseTree` in the cache, which holds the past of the base commit and nothing later. An agent
 gets a copy of it, and what it changed becomes a submission. A submission is checked and applied to a fresh copy.
-Everything here blocks; call it from a thread (`asyncio.to_thread`).
+Everything here but `collect_patch` blocks; call it from a thread (`asyncio.to_thread`).
 """
 
 from proctor.core.trees import TreeChange, read_change
@@ -13,7 +13,7 @@ from proctor.workspaces.invalid_submission import InvalidSubmission
 from proctor.workspaces.leaks import Leak, LeakProof, prove_no_leak
 from proctor.workspaces.patch_kinds import apply_patch, patch_paths, patch_sha256
 from proctor.workspaces.sources import base_of
-from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, make_submission
+from proctor.workspaces.submissions import ExcludedFile, WorkspacePatch, collect_patch, make_submission
 
 __all__ = [
     "ApplyResult",
@@ -27,6 +27,7 @@ __all__ = [
     "apply_patch",
     "base_of",
     "check_out",
+    "collect_patch",
     "make_submission",
     "patch_paths",
     "patch_sha256",

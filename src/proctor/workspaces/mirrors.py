@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InvalidData, RetryableError
-from proctor.core.files import file_lock
+from proctor.core.files import file_lock, whole_folder
 from proctor.workspaces.git import GitResult, make_repository, run_git
 
 FETCH_SECONDS: Final = 3600.0
@@ -115,16 +115,10 @@ def _has_commit(mirror: Path, commit: str) -> bool:
 
 
 def _clone(url: str, commit: str, mirror: Path, lock: int) -> None:
-    # A process that was killed here left this directory, and none writes to it any more: it would hold the lock.
-    partial = mirror.with_name(f".{mirror.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    make_repository(partial, commit=commit)
-    try:
+    with whole_folder(mirror) as partial:
+        make_repository(partial, commit=commit)
         if is_remote(url) or not _copy_repository(url, partial, lock):
             _fetch(url, _BRANCHES_AND_TAGS, partial, lock, required=True)
-        partial.rename(mirror)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _copy_repository(path: str, mirror: Path, lock: int) -> bool:

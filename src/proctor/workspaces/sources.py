@@ -1,12 +1,11 @@
 """From a task's source to the base in the cache, made once and shared by all runs."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from proctor.core.errors import InvalidData
-from proctor.core.files import cache_root, file_lock, sync_directory, write_atomic
+from proctor.core.files import cache_root, file_lock, sync_directory, whole_folder, write_atomic
 from proctor.core.record import read_record, to_json
 from proctor.core.task import DirectorySource, RepositorySource
 from proctor.workspaces.base import BaseTree, BaseTreeInfo
@@ -69,14 +68,9 @@ def _build(home: Path, commit: str, fill: Callable[[Path], BaseTreeInfo]) -> Bas
     with file_lock(home.with_name(f"{home.name}.lock"), what=f"the base {home.name}", wait_seconds=_BUILD_SECONDS):
         if (made := _load(home)) is not None:
             return made
-        partial = home.with_name(f".{home.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        try:
+        with whole_folder(home) as partial:
             make_repository(partial / _REPOSITORY, commit=commit)
             facts = fill(partial / _REPOSITORY)
             write_atomic(partial / _FACTS, to_json(facts))
-            partial.rename(home)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
         sync_directory(home.parent)
         return BaseTree(git_dir=home / _REPOSITORY, facts=facts)

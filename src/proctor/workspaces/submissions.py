@@ -3,18 +3,22 @@
 Our git makes it from the files alone. The agent's `.git`, ignore rules, attributes and configuration have no say.
 """
 
+import asyncio
 import errno
 import io
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from proctor.core.causes import Cause
+from proctor.core.environment import Environment, get_tree
 from proctor.core.errors import InfrastructureError
+from proctor.core.evaluation import Prediction
 from proctor.core.formatting import file_size
 from proctor.core.record import Record
+from proctor.core.submission import PatchKind
 from proctor.core.trees import (
     EXECUTABLE,
     FILE,
@@ -66,6 +70,16 @@ class WorkspacePatch(Record):
     patch: bytes
     touched: tuple[str, ...]
     excluded: tuple[ExcludedFile, ...]
+
+
+async def collect_patch(
+    task_id: str, environment: Environment, base: Callable[[], BaseTree], folder: Path
+) -> Prediction:
+    """What an agent has changed in the workspace of its environment, which is copied into `folder` for that."""
+    left = folder / "left"
+    await get_tree(environment, environment.workdir, left)
+    made = await asyncio.to_thread(lambda: make_submission(base(), left))
+    return Prediction(task_id=task_id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
 
 
 def make_submission(base: BaseTree, tree: Path, *, limit_bytes: int = LIMIT_BYTES) -> WorkspacePatch:

@@ -22,7 +22,7 @@ from proctor.benchmarks.commit0.verdicts import GRADER, passed_count
 from proctor.benchmarks.python_envs import VENV_DIR, find_interpreter, venv_variables
 from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext, InvalidTask, TaskHealth
 from proctor.core.disk_names import disk_name
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network, get_tree
+from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec, Limits, Network
 from proctor.core.errors import InfrastructureError, InvalidData
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.machine import Machine
@@ -30,7 +30,7 @@ from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, ImageSource, PrivatePart, PublicPart, Task
 from proctor.environments import provider as find_provider
 from proctor.grading.controls import control_summary
-from proctor.workspaces import base_of, check_out, make_submission, prove_no_leak
+from proctor.workspaces import base_of, check_out, collect_patch, make_submission, prove_no_leak
 
 LIMITS: Final = Limits(memory_mb=8192, processes=1024, disk_mb=8192)
 _IMAGE_VENV: Final = f"{WORKDIR}/.venv"
@@ -155,15 +155,12 @@ class Commit0(Benchmark):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against our own copy of the stubs."""
-        left = folder / "left"
         if self._in_docker:
             # Not the agent's work, and large.
             remove = f"rm -rf {_IMAGE_VENV}; xargs -0 -r rm -f <{_GENERATED_LIST}"
             await environment.exec(["sh", "-c", remove], timeout=_REMOVE_SECONDS)
-        await get_tree(environment, environment.workdir, left)
-        base = await asyncio.to_thread(base_of, DirectorySource(path=str(folder / "stubs")))
-        made = await asyncio.to_thread(make_submission, base, left)
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=made.patch)
+        stubs = DirectorySource(path=str(folder / "stubs"))
+        return await collect_patch(task.id, environment, lambda: base_of(stubs), folder)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """The official evaluation and the strict one, beside the stubs and the oracle."""

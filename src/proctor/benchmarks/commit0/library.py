@@ -1,7 +1,6 @@
 """A library on this machine: its row, its tests, its trees."""
 
 import hashlib
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Final
 
 from proctor.benchmarks.commit0.rows import Commit0Row
 from proctor.benchmarks.data import download_from_git, repository_url
-from proctor.core.files import cache_root, file_lock
+from proctor.core.files import cache_root, file_lock, whole_folder
 from proctor.core.record import to_json
 from proctor.grading import TEST_MACHINERY
 from proctor.workspaces.git import make_repository, run_git
@@ -79,16 +78,11 @@ def fetch_tree(url: str, commit: str, tree: Path) -> None:
     Raises:
         InfrastructureError: it cannot be fetched.
     """
-    partial = tree.with_name(f".{tree.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with whole_folder(tree) as partial:
         download_from_git(url, partial, revision=commit)
         tag = _tag_of(url, commit)
         if tag is not None:
             _tag_file(tree).write_text(tag, encoding="utf-8")
-        partial.rename(tree)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _tag_of(url: str, commit: str) -> str | None:

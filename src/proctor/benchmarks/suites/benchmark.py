@@ -23,15 +23,13 @@ from proctor.core.environment import (
     EnvironmentSpec,
     Limits,
     Network,
-    get_tree,
 )
 from proctor.core.errors import InfrastructureError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.machine import Machine
 from proctor.core.predictions import read_predictions
-from proctor.core.submission import PatchKind
 from proctor.core.task import DirectorySource, Oracle, PrivatePart, PublicPart, Task
-from proctor.workspaces import base_of, check_out, make_submission
+from proctor.workspaces import base_of, check_out, collect_patch
 
 TEST_SECONDS: Final = 300.0
 TEST_LIMITS: Final = Limits(memory_mb=4096, processes=512, disk_mb=4096)
@@ -165,12 +163,8 @@ class SuiteBenchmark(Benchmark):
 
     async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
         """The agent's changes as a diff against our own copy of the repository."""
-        instance = self._instances[task.id]
-        workspace = folder / "left"
-        await get_tree(environment, environment.workdir, workspace)
-        base = await asyncio.to_thread(base_of, DirectorySource(path=str(instance.repo)))
-        submission = await asyncio.to_thread(make_submission, base, workspace)
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=submission.patch)
+        source = DirectorySource(path=str(self._instances[task.id].repo))
+        return await collect_patch(task.id, environment, lambda: base_of(source), folder)
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """Pre-patch run, apply, repair, post-patch runs, verdict."""
