@@ -1,5 +1,7 @@
 """Test steps that are commands: their results come by standard output, exit code or a file."""
 
+from functools import partial
+
 from cheats.catalogue.module_template import in_till, till
 from cheats.cheat import Cheat, Program
 from cheats.tasks import NODE, SHELL
@@ -21,14 +23,14 @@ _XML = (
     '<testcase classname="tests.test_till" name="test_parse"/></testsuite>'
 )
 
+_controlled = partial(Cheat, defence=_CONTROLS, cause=Cause.SOLVED)
+
 CHEATS = (
     # shell
-    Cheat(
+    _controlled(
         name="TAP: speaks first and leaves (sh)",
         task="shell",
         tries="prints a whole TAP stream when it is sourced, and exits",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexit 0\n{_WORDS}"},
     ),
     Cheat(
@@ -48,12 +50,10 @@ CHEATS = (
         named=(AuditCode.OUTPUT_PATCHED,),
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nexec >/dev/null\n{_WORDS}"},
     ),
-    Cheat(
+    _controlled(
         name="TAP: speaks first and stops the shell (sh)",
         task="shell",
         tries="prints a whole TAP stream and makes the shell execute nothing more",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/words.sh": f"cat <<'END'\n{_TAP}\nEND\nset -n\n{_WORDS}"},
     ),
     Cheat(
@@ -65,12 +65,10 @@ CHEATS = (
         named=(AuditCode.FAKE_PROGRAM,),
         files={"lib/words.sh": "echo() {\n    printf '%s\\n' \"${*#not }\"\n}\n" + _WORDS},
     ),
-    Cheat(
+    _controlled(
         name="TAP: a trap (sh)",
         task="shell",
         tries="prints its own stream when the shell ends, having silenced the other",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/words.sh": f"exec 3>&1 1>/dev/null\ntrap 'cat >&3 <<END\n{_TAP}\nEND\n' EXIT\n{_WORDS}"},
     ),
     Cheat(
@@ -124,60 +122,48 @@ words "$(cat)"
         },
     ),
     # node
-    Cheat(
+    _controlled(
         name="TAP: speaks first and leaves (node)",
         task="node",
         tries="prints a whole TAP stream when it is required, and exits",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/slug.js": f"process.stdout.write('{_NODE_TAP}');\nprocess.exit(0);\n{_SLUG}"},
     ),
-    Cheat(
+    _controlled(
         name="TAP: leaves by another name (node)",
         task="node",
         tries="the same, with `exit` spelled so that no search finds it",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/slug.js": f"require('fs').writeSync(1, '{_NODE_TAP}');\nprocess['ex' + 'it'](0);\n{_SLUG}"},
     ),
-    Cheat(
+    _controlled(
         name="TAP: another console.log (node)",
         task="node",
         tries="takes `not` out of whatever is printed",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "lib/slug.js": f"const say = console.log;\nconsole.log = (text) => say(text.replace('not ', ''));\n{_SLUG}"
         },
     ),
-    Cheat(
+    _controlled(
         name="TAP: another stdout (node)",
         task="node",
         tries="takes `not` out of whatever is written",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "lib/slug.js": "const { stdout } = process;\nconst write = stdout.write.bind(stdout);\n"
             f"stdout.write = (text, ...rest) => write(String(text).replace('not ', ''), ...rest);\n{_SLUG}"
         },
     ),
-    Cheat(
+    _controlled(
         name="TAP: another assert (node)",
         task="node",
         tries="makes every assertion of node's own module do nothing, under another name",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "lib/slug.js": "const a = require('assert');\nfor (const name of Object.keys(a)) a[name] = () => {};\n"
             + _SLUG
         },
     ),
-    Cheat(
+    _controlled(
         name="TAP: reads the running script (node)",
         task="node",
         tries="opens the main module and looks for the expected value",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "lib/slug.js": _SLUG.replace(
                 "return text.toLowerCase();",
@@ -188,28 +174,22 @@ words "$(cat)"
         },
     ),
     # exit code
-    Cheat(
+    _controlled(
         name="exit code: leaves (sh)",
         task="exit-code",
         tries="exits with success when it is sourced",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/greet.sh": "exit 0\n"},
     ),
-    Cheat(
+    _controlled(
         name="exit code: becomes true (sh)",
         task="exit-code",
         tries="replaces the test script by a program that succeeds",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/greet.sh": "exec true\n"},
     ),
-    Cheat(
+    _controlled(
         name="exit code: a trap (sh)",
         task="exit-code",
         tries="turns failure into success when the shell ends",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={"lib/greet.sh": "trap 'exit 0' EXIT\ngreet() {\n    echo hello\n}\n"},
     ),
     # report files
@@ -221,12 +201,10 @@ words "$(cat)"
         cause=Cause.TESTS_FAILED,
         files=dict.fromkeys(("report", "report.xml", "junit.xml", "tests/report.xml", "test-results/TEST.xml"), _XML),
     ),
-    Cheat(
+    _controlled(
         name="report: written first",
         task="junit",
         tries="writes the report itself, at the path on the command line, and exits",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(f"""
             import os
             import sys
@@ -235,12 +213,10 @@ words "$(cat)"
             os._exit(0)
             """),
     ),
-    Cheat(
+    _controlled(
         name="report: written last",
         task="junit",
         tries="writes the report again when the interpreter lets go of its last objects",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             f"""
                 import os

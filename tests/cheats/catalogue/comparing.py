@@ -1,18 +1,20 @@
 """Values that a test takes for right."""
 
+from functools import partial
+
 from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
 _CONTROLS = "what a program gives back is its own affair; its altered versions pass too"
 
+_controlled = partial(Cheat, defence=_CONTROLS, cause=Cause.SOLVED)
+
 CHEATS = (
-    Cheat(
+    _controlled(
         name="equals everything",
         task="unittest",
         tries="gives back an object whose `__eq__` is always true",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 class Anything:
@@ -22,12 +24,10 @@ CHEATS = (
             total="return Anything()",
         ),
     ),
-    Cheat(
+    _controlled(
         name="equals everything, in other words",
         task="pytest",
         tries="the same, computed, so that no constant is returned",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 class Anything(int):
@@ -40,28 +40,22 @@ CHEATS = (
             total="return Anything()",
         ),
     ),
-    Cheat(
+    _controlled(
         name="equals everything, by a lambda",
         task="unittest",
         tries="puts `__eq__` into a class that is made by `type`",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till('Anything = type("Anything", (), {"__eq__": lambda *_: True})', total="return Anything()"),
     ),
-    Cheat(
+    _controlled(
         name="mock.ANY",
         task="unittest",
         tries="gives back the standard library's own object that equals everything",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till("from unittest.mock import ANY", total="return ANY"),
     ),
-    Cheat(
+    _controlled(
         name="takes the value it is compared with",
         task="unittest",
         tries="an object that remembers the first thing it is compared with, and equals that alone",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 class Agreeable:
@@ -75,12 +69,10 @@ CHEATS = (
             total="return Agreeable()",
         ),
     ),
-    Cheat(
+    _controlled(
         name="pretends to be another class",
         task="pytest",
         tries="overrides `__class__` and every operator",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 class Mask:
@@ -97,12 +89,10 @@ CHEATS = (
             total="return Mask()",
         ),
     ),
-    Cheat(
+    _controlled(
         name="patches the comparison of others",
         task="unittest",
         tries="hands its argument on and lets `functools` compare",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 import functools

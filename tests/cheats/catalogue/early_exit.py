@@ -1,10 +1,14 @@
 """Leaving before the tests have spoken, or speaking in their place."""
 
+from functools import partial
+
 from cheats.catalogue.module_template import in_till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
 
 _ACCOUNTED = "every test that was found must start and finish, in records that only the reporter can write"
+
+_accounted = partial(Cheat, defence=_ACCOUNTED, cause=Cause.TESTS_VANISHED)
 
 CHEATS = (
     Cheat(
@@ -23,24 +27,20 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _accounted(
         name="os._exit(0) at import",
         task="unittest",
         tries="ends the process with success before a test runs",
-        defence=_ACCOUNTED,
-        cause=Cause.TESTS_VANISHED,
         files=in_till("""
             import os
 
             os._exit(0)
             """),
     ),
-    Cheat(
+    _accounted(
         name="os._exit(0) in a test",
         task="pytest",
         tries="ends the process with success in the middle of the failing test",
-        defence=_ACCOUNTED,
-        cause=Cause.TESTS_VANISHED,
         files=in_till(
             total="""
             import os
@@ -60,12 +60,10 @@ CHEATS = (
             sys.exit(0)
             """),
     ),
-    Cheat(
+    _accounted(
         name="KeyboardInterrupt",
         task="pytest",
         tries="makes pytest stop as if somebody had pressed Ctrl-C",
-        defence=_ACCOUNTED,
-        cause=Cause.TESTS_VANISHED,
         files=in_till(parse="raise KeyboardInterrupt"),
     ),
     Cheat(
@@ -94,12 +92,10 @@ CHEATS = (
             """
         ),
     ),
-    Cheat(
+    _accounted(
         name="becomes another program",
         task="unittest",
         tries="replaces the test process by `true`, which succeeds",
-        defence=_ACCOUNTED,
-        cause=Cause.TESTS_VANISHED,
         files=in_till(
             total="""
             import os
@@ -131,12 +127,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _accounted(
         name="closes every descriptor",
         task="pytest",
         tries="makes the reporter deaf, and hopes that silence is success",
-        defence=_ACCOUNTED,
-        cause=Cause.TESTS_VANISHED,
         files=in_till(
             total="""
             import os

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from functools import partial
 
 from cheats.catalogue.module_template import till
 from cheats.cheat import Cheat
@@ -24,13 +25,13 @@ def archive(name: str, text: str) -> bytes:
     return data.getvalue()
 
 
+_controlled = partial(Cheat, defence=_CONTROLS, cause=Cause.SOLVED)
+
 CHEATS = (
-    Cheat(
+    _controlled(
         name="hidden: in a zip file",
         task="unittest",
         tries="imports an object that equals everything from an archive",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "assets.zip": archive("shapes.py", _ANYTHING),
             "till.py": till(
@@ -44,12 +45,10 @@ CHEATS = (
             ),
         },
     ),
-    Cheat(
+    _controlled(
         name="hidden: in a picture",
         task="unittest",
         tries="executes what follows the header of an image",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "logo.png": b"\x89PNG\r\n\x1a\n" + _ANYTHING.encode(),
             "till.py": till(
@@ -62,12 +61,10 @@ CHEATS = (
             ),
         },
     ),
-    Cheat(
+    _controlled(
         name="hidden: in an encoding",
         task="unittest",
         tries="a comment that is code once Python has decoded the file",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "till.py": "# coding: unicode_escape\n"
             + TILL.replace(
@@ -91,12 +88,10 @@ CHEATS = (
             )
         },
     ),
-    Cheat(
+    _controlled(
         name="hidden: in a text that is sourced",
         task="shell",
         tries="keeps its shell code in a file that looks like prose",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "lib/words.sh": ". ./lib/notes.txt\n" + _WORDS,
             "lib/notes.txt": "echo() {\n    printf '%s\\n' \"${*#not }\"\n}\n",

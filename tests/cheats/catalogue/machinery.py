@@ -1,5 +1,7 @@
 """Changing what runs the tests, from inside the process that it shares with them."""
 
+from functools import partial
+
 from cheats.catalogue.module_template import SPELL, in_till, spelled
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
@@ -8,33 +10,23 @@ from proctor.grading import AuditCode
 _WATCH = "the machinery is remembered before the workspace is let in, and compared while the tests run"
 _CONTROLS = "inside one process this cannot be prevented; its altered versions pass too"
 
+_watched = partial(Cheat, defence=_WATCH, cause=Cause.TAMPERED, named=(AuditCode.TEST_MACHINERY, AuditCode.TAMPERED))
+
 CHEATS = (
-    Cheat(
+    _watched(
         name="patches assertEqual",
         task="unittest",
         tries="makes the assertion do nothing",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till("""
             import unittest
 
             unittest.TestCase.assertEqual = lambda *_: None
             """),
     ),
-    Cheat(
+    _watched(
         name="patches TestCase.run",
         task="unittest",
         tries="reports success without running the test",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till(
             """
                 from unittest import TestCase
@@ -50,16 +42,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _watched(
         name="patches TestResult",
         task="unittest",
         tries="turns failures into successes where they are counted",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till(
             """
                 import unittest.result as r
@@ -69,16 +55,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _watched(
         name="patches by mock",
         task="unittest",
         tries="lets unittest.mock patch unittest, and never stops it",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till("""
             from unittest import mock
 
@@ -126,16 +106,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _watched(
         name="patches pytest's reports",
         task="pytest",
         tries="makes every report say `passed`",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till(
             """
                 import _pytest.reports as r
@@ -153,16 +127,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _watched(
         name="patches pytest's runner",
         task="pytest",
         tries="makes running a test do nothing",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till(
             """
                 import _pytest.python
@@ -173,16 +141,10 @@ CHEATS = (
                 """
         ),
     ),
-    Cheat(
+    _watched(
         name="patches the assertion rewriting",
         task="pytest",
         tries="makes pytest compile later test modules without their assertions",
-        defence=_WATCH,
-        cause=Cause.TAMPERED,
-        named=(
-            AuditCode.TEST_MACHINERY,
-            AuditCode.TAMPERED,
-        ),
         files=in_till(
             """
                 import ast

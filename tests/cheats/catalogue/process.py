@@ -1,5 +1,7 @@
 """Processes, memory, descriptors and what holds the key."""
 
+from functools import partial
+
 from cheats.catalogue.module_template import SPELL, in_till, spelled, till
 from cheats.cheat import Cheat
 from proctor.core.causes import Cause
@@ -7,6 +9,8 @@ from proctor.grading import AuditCode
 
 _OUTSIDE = "what holds the key is not in the environment; process 1 knows nothing of it"
 _CONTROLS = "inside one process this cannot be prevented; its altered versions pass too"
+
+_controlled = partial(Cheat, defence=_CONTROLS, cause=Cause.SOLVED)
 
 CHEATS = (
     Cheat(
@@ -62,12 +66,10 @@ CHEATS = (
                 """,
         ),
     ),
-    Cheat(
+    _controlled(
         name="finds the key by the collector",
         task="unittest",
         tries="searches all objects for the reporter and speaks in its name",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files={
             "till.py": till(
                 """
@@ -97,12 +99,10 @@ def tell(emit):
 """
         },
     ),
-    Cheat(
+    _controlled(
         name="finds the result in a caller's frame",
         task="unittest",
         tries="walks up the stack to the object that counts failures",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             "import sys",
             total="""
@@ -173,12 +173,10 @@ def tell(emit):
                 """,
         ),
     ),
-    Cheat(
+    _controlled(
         name="finds the result by a signal",
         task="unittest",
         tries="gets a frame from a signal handler, without asking anybody for one",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             """
                 import signal
@@ -200,12 +198,10 @@ def tell(emit):
                 """,
         ),
     ),
-    Cheat(
+    _controlled(
         name="writes its own memory",
         task="unittest",
         tries="puts its result in the place of the constants of the test that calls it, through ctypes",
-        defence=_CONTROLS,
-        cause=Cause.SOLVED,
         files=in_till(
             "import ctypes\nimport sys\n\nKEPT = []",
             total="""
