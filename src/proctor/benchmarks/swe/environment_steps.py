@@ -273,7 +273,7 @@ async def copy_workdir_out(environment: Environment, target: Path, *, excluding:
     await get_tree(environment, source, target)
 
 
-async def put_variant(environment: Environment, variant: Mapping[str, bytes] | None) -> str:
+async def put_variant(environment: Environment, variant: Mapping[str, bytes]) -> str:
     """Bring test files into an environment; gives the shell line that lays them over the workdir."""
     if not variant:
         return ":"

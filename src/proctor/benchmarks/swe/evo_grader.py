@@ -7,7 +7,6 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -23,7 +22,7 @@ from proctor.benchmarks.swe.environment_steps import (
 )
 from proctor.benchmarks.swe.eval_log import END_MARKER, START_MARKER, read_log_v4, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
-from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.official_grader import OfficialGrader, SweSubmission
 from proctor.benchmarks.swe.official_rules import swe_bench_v4
 from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.patches import files_to_test, touched_paths, with_final_newline
@@ -103,15 +102,7 @@ class SweEvoGrader(OfficialGrader[SweEvoRow]):
         )
 
     async def run_tests(
-        self,
-        environment: Environment,
-        row: SweEvoRow,
-        setup: InstanceSetup,
-        patch: bytes,
-        *,
-        protected: tuple[str, ...],
-        seconds: float,
-        variant: Mapping[str, bytes] | None = None,
+        self, environment: Environment, row: SweEvoRow, setup: InstanceSetup, submission: SweSubmission, seconds: float
     ) -> SweTestRun:
         """Reset, apply tests and submission, install, run the tests of the test patch."""
         reset = f"git reset --quiet --hard {shlex.quote(row.base_commit)}"
@@ -121,22 +112,24 @@ class SweEvoGrader(OfficialGrader[SweEvoRow]):
             "resetting the repository",
         )
         tests = with_final_newline(row.test_patch.encode("utf-8", "surrogateescape"))
-        if protected:
+        if submission.protected:
             # With the submission's own tests restored, the two no longer meet, and are applied one after the other.
-            applied = failed = await apply_in_environment(environment, patch, _APPLY_COMMANDS, protected=protected)
+            applied = failed = await apply_in_environment(
+                environment, submission.patch, _APPLY_COMMANDS, protected=submission.protected
+            )
             if applied.command_index is not None:
                 failed = await apply_in_environment(environment, tests, _APPLY_COMMANDS)
         else:
-            applied = failed = await apply_in_environment(environment, tests + patch, _APPLY_COMMANDS)
+            applied = failed = await apply_in_environment(environment, tests + submission.patch, _APPLY_COMMANDS)
             if failed.command_index is None:
                 # What the submission changes by itself decides whether it is tested with its own tests restored.
                 await run_required(environment, f"cd {environment.workdir}\n{reset}\ngit clean -fdq", "resetting")
-                applied = await apply_in_environment(environment, patch, _APPLY_COMMANDS)
+                applied = await apply_in_environment(environment, submission.patch, _APPLY_COMMANDS)
             else:
                 applied = replace(applied, change=await asyncio.to_thread(_without_tests, applied.change, tests))
         if failed.command_index is None:
             return SweTestRun(applied=False, error=failed.output, scores={"fix_rate": 0.0}).with_patch(applied)
-        script = with_line_before_tests(eval_script(row), await put_variant(environment, variant))
+        script = with_line_before_tests(eval_script(row), await put_variant(environment, submission.variant))
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,

@@ -4,7 +4,6 @@ https://github.com/LiberCoders/FeatureBench
 """
 
 import shlex
-from collections.abc import Mapping
 from typing import Any, Final
 
 from proctor.benchmarks.swe.environment_steps import (
@@ -22,7 +21,7 @@ from proctor.benchmarks.swe.feature_settings import (
     run_seconds,
 )
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
-from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.official_grader import OfficialGrader, SweSubmission
 from proctor.benchmarks.swe.official_rules import LabelResults, OfficialRuling, pass_rate
 from proctor.benchmarks.swe.parsers import Statuses, find_feature_parser
 from proctor.benchmarks.swe.patches import with_final_newline
@@ -88,11 +87,8 @@ class FeatureBenchGrader(OfficialGrader[FeatureBenchRow]):
         environment: Environment,
         row: FeatureBenchRow,
         setup: InstanceSetup,
-        patch: bytes,
-        *,
-        protected: tuple[str, ...],
+        submission: SweSubmission,
         seconds: float,
-        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Lay out the masked project, apply, add the hidden tests, run each test file; exit codes decide."""
         files = "/tmp/proctor-files"  # noqa: S108 - inside an environment of our own
@@ -103,7 +99,7 @@ class FeatureBenchGrader(OfficialGrader[FeatureBenchRow]):
         head = f"FILES={files}\ncd {environment.workdir}\n"
         await run_required(environment, head + _layout_script(row), "laying out the masked project")
         applied = await apply_in_environment(
-            environment, with_final_newline(patch), _APPLY_COMMANDS, protected=protected
+            environment, with_final_newline(submission.patch), _APPLY_COMMANDS, protected=submission.protected
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output, scores={"pass_rate": 0.0})
@@ -112,7 +108,7 @@ class FeatureBenchGrader(OfficialGrader[FeatureBenchRow]):
             # The official evaluation goes on where this fails; the tests then do not find the package.
             install = _login_shell(f"cd {environment.workdir} && pip install .")
             log = (await run_bash(environment, setup.adapt_script(install))).stdout
-        script = head + _tests_script(row) + await put_variant(environment, variant)
+        script = head + _tests_script(row) + await put_variant(environment, submission.variant)
         added = await run_bash(environment, setup.adapt_script(script))
         log += added.stdout
         if added.exit_code:

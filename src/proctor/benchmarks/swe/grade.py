@@ -18,6 +18,7 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import SweTestRun
 from proctor.benchmarks.swe.grading_job import SweGradingJob
 from proctor.benchmarks.swe.instance_report import official_report
+from proctor.benchmarks.swe.official_grader import SweSubmission
 from proctor.benchmarks.swe.official_rules import FAILING, PASSING
 from proctor.benchmarks.swe.patches import with_final_newline
 from proctor.benchmarks.swe.rows import R, SweRow
@@ -122,9 +123,8 @@ async def run_once(job: SweGradingJob[R], patch: bytes, name: str, *, protected:
     """One test run in an environment of its own; what it printed is stored under `name`."""
     async with job.start_prepared() as environment:
         try:
-            tested = await job.official_grader.run_tests(
-                environment, job.row, job.setup, patch, protected=protected, seconds=job.timeout
-            )
+            submission = SweSubmission(patch=patch, protected=protected)
+            tested = await job.official_grader.run_tests(environment, job.row, job.setup, submission, job.timeout)
         except LimitReached as limit:
             # A limit of the whole environment: what reaches it came with the submission.
             tested = SweTestRun(applied=True, parse_error=str(limit))

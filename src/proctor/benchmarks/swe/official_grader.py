@@ -8,8 +8,23 @@ from proctor.benchmarks.swe.environment_steps import SweTestRun
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
 from proctor.benchmarks.swe.rows import SweRow
 from proctor.core.environment import Environment
+from proctor.core.record import Record
 
 R_contra = TypeVar("R_contra", bound=SweRow, contravariant=True)
+
+
+class SweSubmission(Record):
+    """A submission as one run tests it.
+
+    Attributes:
+        protected: patterns of paths that are restored before the tests run: none for the official verdict, the task's
+            for ours.
+        variant: test files, by path, that take the place of the benchmark's own.
+    """
+
+    patch: bytes
+    protected: tuple[str, ...] = ()
+    variant: Mapping[str, bytes] = {}
 
 
 class OfficialGrader(ABC, Generic[R_contra]):
@@ -45,18 +60,6 @@ class OfficialGrader(ABC, Generic[R_contra]):
 
     @abstractmethod
     async def run_tests(
-        self,
-        environment: Environment,
-        row: R_contra,
-        setup: InstanceSetup,
-        patch: bytes,
-        *,
-        protected: tuple[str, ...],
-        seconds: float,
-        variant: Mapping[str, bytes] | None = None,
+        self, environment: Environment, row: R_contra, setup: InstanceSetup, submission: SweSubmission, seconds: float
     ) -> SweTestRun:
-        """Test a submission in a fresh environment of the setup.
-
-        `protected` are patterns of paths that are restored before the tests run: none for the official verdict, the
-        task's for ours. `variant` are test files, by path, that take the place of the benchmark's own.
-        """
+        """Test a submission in a fresh environment of the setup."""

@@ -5,7 +5,7 @@ https://github.com/scaleapi/SWE-bench_Pro-os
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -18,7 +18,7 @@ from proctor.benchmarks.swe.environment_steps import (
     run_required,
 )
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
-from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.official_grader import OfficialGrader, SweSubmission
 from proctor.benchmarks.swe.official_rules import swe_bench_pro
 from proctor.benchmarks.swe.prompts import SWE_BENCH_PRO_BODY, SWE_BENCH_PRO_PROMPT
 from proctor.benchmarks.swe.rows import SweBenchProRow
@@ -62,11 +62,8 @@ class SweBenchProGrader(OfficialGrader[SweBenchProRow]):
         environment: Environment,
         row: SweBenchProRow,
         setup: InstanceSetup,
-        patch: bytes,
-        *,
-        protected: tuple[str, ...],
+        submission: SweSubmission,
         seconds: float,
-        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Reset, apply or continue without, add the tests, run the script, let the instance's own parser read it."""
         commit = shlex.quote(row.base_commit)
@@ -77,17 +74,17 @@ class SweBenchProGrader(OfficialGrader[SweBenchProRow]):
             "resetting the repository",
         )
         applied = await apply_in_environment(
-            environment, without_binaries(patch), ("git apply -v",), protected=protected
+            environment, without_binaries(submission.patch), ("git apply -v",), protected=submission.protected
         )
         await environment.put(
             row.run_script.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/run_script.sh", mode=0o755
         )
         await environment.put(row.parser.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/parser.py")
         await environment.put(row.test_patch.encode("utf-8", "surrogateescape"), f"{_SCRIPTS_DIR}/tests.diff")
-        script = entry_script(row, environment.workdir, before_tests=await put_variant(environment, variant))
+        script = entry_script(row, environment.workdir, before_tests=await put_variant(environment, submission.variant))
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         # The official grader runs the tests without the patch then; a submission that changes nothing cannot pass.
-        is_applied = applied.command_index is not None or not patch.strip()
+        is_applied = applied.command_index is not None or not submission.patch.strip()
         tested = SweTestRun(
             applied=is_applied,
             error="" if is_applied else applied.output,

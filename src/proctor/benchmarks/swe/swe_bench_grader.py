@@ -3,7 +3,6 @@
 https://github.com/SWE-bench/SWE-bench
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_variant, run_bash
 from proctor.benchmarks.swe.eval_log import read_log, with_exit_code, with_line_before_tests
 from proctor.benchmarks.swe.instance_setup import InstanceSetup, StartState
-from proctor.benchmarks.swe.official_grader import OfficialGrader
+from proctor.benchmarks.swe.official_grader import OfficialGrader, SweSubmission
 from proctor.benchmarks.swe.official_rules import swe_bench
 from proctor.benchmarks.swe.parsers import find_parser
 from proctor.benchmarks.swe.prompts import SWE_BENCH_PROMPT
@@ -51,19 +50,23 @@ class SweBenchGrader(OfficialGrader[SweBenchRow]):
         environment: Environment,
         row: SweBenchRow,
         setup: InstanceSetup,
-        patch: bytes,
-        *,
-        protected: tuple[str, ...],
+        submission: SweSubmission,
         seconds: float,
-        variant: Mapping[str, bytes] | None = None,
     ) -> SweTestRun:
         """Apply, restore what is protected, run the eval script, read its log."""
         applied = await apply_in_environment(
-            environment, patch, _APPLY_COMMANDS, protected=protected, clean=True, accept_reversible=True
+            environment,
+            submission.patch,
+            _APPLY_COMMANDS,
+            protected=submission.protected,
+            clean=True,
+            accept_reversible=True,
         )
         if applied.command_index is None:
             return SweTestRun(applied=False, error=applied.output)
-        script = with_line_before_tests(with_exit_code(row.eval_script), await put_variant(environment, variant))
+        script = with_line_before_tests(
+            with_exit_code(row.eval_script), await put_variant(environment, submission.variant)
+        )
         done = await run_bash(environment, setup.adapt_script(script), seconds=seconds)
         tested = SweTestRun(
             applied=True,

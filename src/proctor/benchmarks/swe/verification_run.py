@@ -19,6 +19,7 @@ import msgspec
 
 from proctor.benchmarks.swe.environment_steps import SweTestRun, apply_in_environment, put_variant, run_bash
 from proctor.benchmarks.swe.grading_job import SweGradingJob
+from proctor.benchmarks.swe.official_grader import SweSubmission
 from proctor.benchmarks.swe.patches import touched_paths, with_final_newline
 from proctor.benchmarks.swe.reporter_step import ReporterStep, reporter_step
 from proctor.benchmarks.swe.reverse_diff import reversed_diff
@@ -114,13 +115,6 @@ class TestSources(Record):
         return msgspec.structs.replace(self, tests={**self.tests, **variant})
 
 
-class _Tested(Record):
-    """A patch that is tested, and patterns of what of it is restored before its tests."""
-
-    patch: bytes
-    protected: tuple[str, ...] = ()
-
-
 async def check_submission(job: SweGradingJob[R], patch: bytes) -> ControlledRun | None:
     """Verify a submission that would be resolved; None where no verification run sees the oracle solve the task."""
     tests = await _VerificationRun.make(job)
@@ -149,7 +143,7 @@ class _VerificationRun(Generic[R]):
         oracle_patch = job.official_grader.oracle_patch(job.row)
         if oracle_patch is None:
             return None
-        step, tested = reporter_step(job.row), _Tested(patch=with_final_newline(oracle_patch))
+        step, tested = reporter_step(job.row), SweSubmission(patch=with_final_newline(oracle_patch))
         environment = await job.context.provider.digest(job.spec)
         key = cache_key(VERSION, job.grader, environment, row_fingerprint(job.row), str(job.timeout))
         sources = await _cached_sources(job, step, key)
@@ -180,15 +174,15 @@ class _VerificationRun(Generic[R]):
     async def check(self, patch: bytes) -> ControlledRun:
         return await run_controlled(
             self.controlled_tests(),
-            lambda files, name: self._run(_Tested(patch=patch, protected=self.job.protected), files, name),
+            lambda files, name: self._run(SweSubmission(patch=patch, protected=self.job.protected), files, name),
             self.run_oracle,
             None,
         )
 
     async def run_oracle(self, files: Mapping[str, bytes], name: str) -> TestRun:
-        return await self._run(_Tested(patch=self.oracle_patch), files, f"oracle.{name}")
+        return await self._run(SweSubmission(patch=self.oracle_patch), files, f"oracle.{name}")
 
-    async def _run(self, tested: _Tested, variant: Mapping[str, bytes], name: str) -> TestRun:
+    async def _run(self, tested: SweSubmission, variant: Mapping[str, bytes], name: str) -> TestRun:
         run = await _run_once(self.job, self.step, self.sources, tested, variant)
         await self.job.save_run(f"witness.{name}", run)
         usual = self.oracle.tampered
@@ -197,7 +191,7 @@ class _VerificationRun(Generic[R]):
 
 
 async def _observe_oracle(
-    job: SweGradingJob[R], step: ReporterStep | None, sources: TestSources, tested: _Tested
+    job: SweGradingJob[R], step: ReporterStep | None, sources: TestSources, tested: SweSubmission
 ) -> OracleVerification:
     found = OracleVerification(by_reporter=False)
     for one in (step, None) if step is not None else (None,):
@@ -222,22 +216,15 @@ async def _run_once(
     job: SweGradingJob[R],
     step: ReporterStep | None,
     sources: TestSources,
-    tested: _Tested,
+    tested: SweSubmission,
     variant: Mapping[str, bytes],
 ) -> TestRun:
     """The tests once, in an environment of their own: by our reporter, or without a step by the official script."""
     async with job.lock.shared(), job.start_prepared() as environment:
         try:
             if step is None:
-                run = await job.official_grader.run_tests(
-                    environment,
-                    job.row,
-                    job.setup,
-                    tested.patch,
-                    protected=tested.protected,
-                    seconds=job.timeout,
-                    variant=variant,
-                )
+                submission = msgspec.structs.replace(tested, variant=variant)
+                run = await job.official_grader.run_tests(environment, job.row, job.setup, submission, job.timeout)
                 return _as_test_run(run, (*job.row.fail_to_pass, *job.row.pass_to_pass))
             return await _run_by_reporter(job, environment, step, sources.with_variant(variant), tested)
         except LimitReached as limit:
@@ -249,7 +236,7 @@ async def _run_by_reporter(
     environment: Environment,
     step: ReporterStep,
     sources: TestSources,
-    tested: _Tested,
+    tested: SweSubmission,
 ) -> TestRun:
     config = pytest_config(sources.configs.get) if step.format is TestFormat.PYTEST else None
     applied = await apply_in_environment(
