@@ -19,85 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from proctor.core.benchmark import Benchmark, GradeOptions, GradingContext
-from proctor.core.causes import Cause, Status
-from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
-from proctor.core.evaluation import Prediction, TaskEvaluation
+from no_work import NoEnvironments, NoWork
+
 from proctor.core.files import write_atomic
-from proctor.core.submission import PatchKind
-from proctor.core.task import DirectorySource, PrivatePart, PublicPart, Task
-from proctor.core.verdict import Verdict
 
 TARGET_MS = 5.0
 TARGET_RESUME_SECONDS = 1.0
 DONE = 0.9
 
 
-class Nothing(Benchmark):
+class Nothing(NoWork):
     """A benchmark of tasks that take no work."""
 
     name = "nothing"
     source = "nothing"
     grader = "nothing/1"
-
-    def __init__(self, count: int) -> None:
-        self._tasks = [
-            Task(
-                id=f"task-{number:05}",
-                benchmark=self.name,
-                public=PublicPart(instruction="Do nothing.", source=DirectorySource(path="/")),
-                private=PrivatePart(),
-            )
-            for number in range(count)
-        ]
-
-    def digest(self) -> str:
-        return "nothing"
-
-    def environment_spec(self, task: Task, options: GradeOptions) -> EnvironmentSpec:
-        return EnvironmentSpec()
-
-    def tasks(self) -> Sequence[Task]:
-        return self._tasks
-
-    async def prepare(self, task: Task, folder: Path) -> EnvironmentSpec:
-        return EnvironmentSpec()
-
-    async def collect(self, task: Task, environment: Environment, folder: Path) -> Prediction:
-        return Prediction(task_id=task.id, patch_kind=PatchKind.UNIFIED_DIFF, content=b"")
-
-    async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
-        verdict = Verdict(task_id=task.id, status=Status.UNRESOLVED, cause=Cause.EMPTY, reason="nothing was done")
-        return TaskEvaluation(task_id=task.id, verdict=verdict)
-
-
-class NoOpEnvironment:
-    """An environment in which nothing runs."""
-
-    workdir = "/workspace"
-    digest = "none"
-    model_url = None
-
-    async def __aenter__(self) -> "NoOpEnvironment":
-        return self
-
-    async def __aexit__(self, *_: object) -> None: ...
-
-
-class NoOpProvider(EnvironmentProvider):
-    """Makes such environments."""
-
-    name = "none"
-
-    async def start(self, spec: EnvironmentSpec) -> Any:
-        return NoOpEnvironment()
-
-    async def digest(self, spec: EnvironmentSpec) -> str:
-        return "none"
 
 
 def used() -> tuple[float, float, float]:
@@ -116,10 +54,10 @@ async def session(folder: Path, count: int, *, environments: str, only: int | No
     from proctor.runner.session import run_session
     from proctor.runner.state import Session
 
-    local, benchmark = environments == "local", Nothing(count)
+    local, benchmark = environments == "local", Nothing([f"task-{number:05}" for number in range(count)])
     stores = list_runs(benchmark.name, root=folder)
     request = RunRequest(agent="nop", isolation=not local, concurrency=4, grade_concurrency=2, limit=only)
-    session = Session(benchmark=benchmark, provider=None if local else NoOpProvider(), results=folder)
+    session = Session(benchmark=benchmark, provider=None if local else NoEnvironments(), results=folder)
     await run_session(stores[0] if stores else request, session)
 
 
