@@ -58,22 +58,15 @@ class ClaudeStreamSummary(Record):
         turns: responses of the model, sub-agents' included.
         steps: tool calls, sub-agents' included.
         api_error: the kind of the last failed request (``rate_limit``, …), until a response comes.
-        retry_seconds: time slept between retries of one request.
         active_seconds: time within turns, without those sleeps.
         unreadable: lines that are not JSON objects; the first few are in `unreadable_lines`.
     """
 
     started: bool = False
     idle: bool = False
-    version: str = ""
     turns: int = 0
     steps: int = 0
-    subagents: int = 0
     compactions: int = 0
-    retries: int = 0
-    retry_seconds: float = 0.0
-    refusals: int = 0
-    denials: int = 0
     api_error: str = ""
     final_text: str = ""
     result: ClaudeResult | None = None
@@ -88,15 +81,9 @@ class ClaudeStream:
     def __init__(self) -> None:
         self._messages: dict[str, str] = {}
         self._calls: set[str] = set()
-        self._subagents: set[str] = set()
         self._compactions = 0
-        self._retries = 0
-        self._retry_seconds = 0.0
-        self._refusals = 0
-        self._denials: set[str] = set()
         self._api_error = ""
         self._last_text = ""
-        self._version = ""
         self._result: ClaudeResult | None = None
         self._started = False
         self._turn_started_at: float | None = None
@@ -136,15 +123,9 @@ class ClaudeStream:
         return ClaudeStreamSummary(
             started=self._started,
             idle=self.idle,
-            version=self._version,
             turns=len(self._messages),
             steps=len(self._calls),
-            subagents=len(self._subagents),
             compactions=self._compactions,
-            retries=self._retries,
-            retry_seconds=self._retry_seconds,
-            refusals=self._refusals,
-            denials=len(self._denials),
             api_error=self._api_error,
             final_text=text or self._last_text,
             result=self._result,
@@ -158,22 +139,17 @@ class ClaudeStream:
             case "result", _:
                 self._end_turn(event, at)
             case "system", "init":
-                self._begin_turn(event, at)
+                self._begin_turn(at)
             case "system", "api_retry":
                 return self._handle_retry(event)
             case "system", "status" if event.get("status") == "compacting":
                 return "compacting its context"
             case "system", "compact_boundary":
                 self._compactions += 1
-            case "system", "model_refusal_no_fallback":
-                self._refusals += 1
-            case "system", "task_started" if event.get("task_type") == "local_agent":
-                self._subagents.add(_text(event.get("task_id")))
         return None
 
-    def _begin_turn(self, event: dict[str, Any], at: float) -> None:
+    def _begin_turn(self, at: float) -> None:
         self._started = True
-        self._version = _text(event.get("claude_code_version")) or self._version
         if self._turn_started_at is None:
             self._turn_started_at, self._retry_sleep = at, 0.0
 
@@ -182,8 +158,6 @@ class ClaudeStream:
         if self._turn_started_at is not None:
             self._active += max(0.0, at - self._turn_started_at - self._retry_sleep)
             self._turn_started_at = None
-        for denial in _list(event.get("permission_denials")):
-            self._denials.add(_text(_dict(denial).get("tool_use_id")))
         subtype = _text(event.get("subtype"))
         self._result = ClaudeResult(
             subtype=subtype,
@@ -220,8 +194,6 @@ class ClaudeStream:
 
     def _handle_retry(self, event: dict[str, Any]) -> str:
         seconds = (_number(event.get("retry_delay_ms")) or 0.0) / 1000
-        self._retries += 1
-        self._retry_seconds += seconds
         self._retry_sleep += seconds
         what = _count(event.get("error_status")) or "no connection"
         return f"retrying ({what}, attempt {_count(event.get('attempt')) + 1})"
