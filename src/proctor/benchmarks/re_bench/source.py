@@ -119,10 +119,6 @@ class ReBenchDemoSource(BenchmarkSource):
         """Nothing has to be fetched."""
         raise UsageError("re_bench_demo comes with Proctor", fix="just run it")
 
-    def published(self) -> Sequence[PublishedResult]:
-        """Nothing is."""
-        return ()
-
 
 SOURCE: BenchmarkSource = ReBenchSource()
 DEMO: BenchmarkSource = ReBenchDemoSource()
