@@ -4,8 +4,9 @@
 it is first used, so that a report over many runs needs little memory.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from proctor.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from proctor.analysis.breakdowns import Breakdown, breakdown
@@ -49,25 +50,20 @@ __all__ = [
     "wilson",
 ]
 
-_LAZY_MODULES: Final = {
-    "comparability": ("Difference", "differences"),
-    "gate": ("GateDecision", "GateRule", "decide", "parse_rule"),
-    "breakdowns": ("Breakdown", "breakdown"),
-    "intervals": ("Estimate", "Interval", "wilson"),
-    "observation": ("Observation", "to_observation"),
-    "paired": ("Comparison", "compare", "adjust_p_values"),
-    "pareto": ("ParetoPoint", "ParetoResult", "pareto_results"),
-    "runs": ("RunRow", "run_row"),
-    "score": ("ScoreSummary", "score_file", "score_report", "score_table"),
-    "pod_vs_best_of_n": ("TeamComparison", "compare_team"),
-}
-
 
 if not TYPE_CHECKING:  # a type checker would take every name for exported
-
-    def __getattr__(name: str) -> object:
-        home = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-        return value
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "comparability": ("Difference", "differences"),
+            "gate": ("GateDecision", "GateRule", "decide", "parse_rule"),
+            "breakdowns": ("Breakdown", "breakdown"),
+            "intervals": ("Estimate", "Interval", "wilson"),
+            "observation": ("Observation", "to_observation"),
+            "paired": ("Comparison", "compare", "adjust_p_values"),
+            "pareto": ("ParetoPoint", "ParetoResult", "pareto_results"),
+            "runs": ("RunRow", "run_row"),
+            "score": ("ScoreSummary", "score_file", "score_report", "score_table"),
+            "pod_vs_best_of_n": ("TeamComparison", "compare_team"),
+        },
+    )

@@ -6,6 +6,7 @@ The registry is imported when one of its names is first used.
 from typing import TYPE_CHECKING
 
 from proctor.benchmarks.plugins import published_rows
+from proctor.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from proctor.benchmarks.registry import (
@@ -31,12 +32,5 @@ __all__ = [
     "suite_benchmark",
 ]
 
-
 if not TYPE_CHECKING:  # a type checker would take every name for exported
-
-    def __getattr__(name: str) -> object:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from proctor.benchmarks import registry
-
-        return getattr(registry, name)
+    __getattr__ = lazy_names(__name__, {"registry": [name for name in __all__ if name != "published_rows"]})

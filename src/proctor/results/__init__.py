@@ -3,9 +3,9 @@
 Files are written whole or not at all; readers read only what they need.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
+from proctor.core.lazy_names import lazy_names
 from proctor.core.result import usage_cost
 from proctor.results.run_names import find_run, new_run
 from proctor.results.store import RunStore, list_runs, summarise
@@ -30,17 +30,13 @@ __all__ = [
     "usage_cost",
 ]
 
-
-_LAZY_MODULES: Final = {
-    "cache": ("RecordCache",),
-    "journal": ("Journal", "read_journal"),
-    "sweeps": ("SweepStore", "find_sweep", "new_sweep"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports on first use what reports do not need: the writing side imports asyncio and OpenSSL."""
-    found = next((module for module, names in _LAZY_MODULES.items() if name in names), None)
-    if found is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{found}"), name)
+if not TYPE_CHECKING:  # a type checker would take every name for exported
+    # Reports do not need the writing side, which imports asyncio and OpenSSL.
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "cache": ["RecordCache"],
+            "journal": ["Journal", "read_journal"],
+            "sweeps": ["SweepStore", "find_sweep", "new_sweep"],
+        },
+    )
