@@ -1,6 +1,7 @@
 """The base class of records, and how records are written as JSON and read."""
 
 import re
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, dataclass_transform
@@ -115,3 +116,8 @@ def read_bytes(path: Path) -> bytes:
         InvalidData: it cannot be read, or is too large.
     """
     return read_user_bytes(path, "it", limit=_MAX_BYTES, error=InvalidData)
+
+
+def time_now() -> str:
+    """The time now, as records hold it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

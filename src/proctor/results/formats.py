@@ -9,7 +9,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path, PurePosixPath
@@ -22,7 +21,7 @@ from proctor.core.errors import InvalidData, UsageError
 from proctor.core.evaluation import EvaluationReport
 from proctor.core.machine import Machine
 from proctor.core.plugins import entry_points
-from proctor.core.record import Record
+from proctor.core.record import Record, time_now
 from proctor.core.result import Attempt, ModelUsage, TaskResult, Tokens
 from proctor.core.run import JournalEntry, RunConfig
 from proctor.core.task import Task
@@ -295,7 +294,7 @@ def external_config(
         data_digest=data_digest,
         versions=dict(versions or {}),
         machine=Machine(platform="", python="", cpus=0, memory_mb=0),
-        created_at=created_at or datetime.now(UTC).isoformat(timespec="milliseconds"),
+        created_at=created_at or time_now(),
         origin=origin,
     )
 

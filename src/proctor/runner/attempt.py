@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +19,7 @@ from proctor.core.environment import Environment, EnvironmentSpec
 from proctor.core.errors import AgentFailure, ProctorError, UsageError
 from proctor.core.evaluation import Prediction
 from proctor.core.formatting import plural
-from proctor.core.record import to_json
+from proctor.core.record import time_now, to_json
 from proctor.core.request import Mode
 from proctor.core.result import AgentMetrics, AlteredRequests, ModelUsage, StepResult, WebUse
 from proctor.core.run import Trial
@@ -139,7 +138,7 @@ class AttemptRunner:
         Raises:
             UsageError: no attempt at any task can be made in this way.
         """
-        started_at, clock = _now(), time.monotonic()
+        started_at, clock = time_now(), time.monotonic()
         try:
             async with AsyncExitStack() as stack:
                 folder, agent, request, environment = await self._prepare(stack)
@@ -403,7 +402,7 @@ class AttemptRunner:
         record = AttemptRecord(
             number=self._spec.number,
             started_at=started_at,
-            ended_at=_now(),
+            ended_at=time_now(),
             cause=cause,
             detail=detail,
             seconds=round(self._agent_seconds(seconds), 3),
@@ -482,7 +481,3 @@ def _exchange_failure(last: ExchangeFinished | None, *, gave_up: bool, responses
         is_agents = responses > 0 and last.status < _SERVER_ERROR
         cause = Cause.AGENT_CRASHED if is_agents else Cause.PROVIDER_ERROR
     return cause, f"the model's provider answered its last request with status {last.status}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

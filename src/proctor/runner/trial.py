@@ -8,7 +8,6 @@ import asyncio
 import errno
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from proctor.core.causes import CONSEQUENCES, Cause, Status
 from proctor.core.errors import InvalidData, LimitReached, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.files import write_atomic
-from proctor.core.record import read_record, to_json
+from proctor.core.record import read_record, time_now, to_json
 from proctor.core.result import Attempt, ModelUsage, TaskResult, estimated_cost
 from proctor.core.run import JournalEntry, Stage, Trial
 from proctor.core.verdict import Verdict
@@ -286,7 +285,7 @@ class TrialRunner:
         self, number: int, stage: Stage, *, cause: Cause | None = None, usage: Sequence[ModelUsage] | None = None
     ) -> JournalEntry:
         return JournalEntry(
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=time_now(),
             task_id=self._trial.task_id,
             trial=self._trial.number,
             attempt=number,

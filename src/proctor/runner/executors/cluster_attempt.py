@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import TaskEvaluation
-from proctor.core.record import from_json, to_json
+from proctor.core.record import from_json, time_now, to_json
 from proctor.core.result import AgentMetrics
 from proctor.gateway.budget import BudgetReservation
 from proctor.gateway.sync_queue import SyncQueue
@@ -71,7 +70,7 @@ class ClusterAttempt:
 
     async def make(self, spec: AttemptSpec) -> AttemptOutput:
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
-        client, started_at, clock = self._client, _now(), time.monotonic()
+        client, started_at, clock = self._client, time_now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
         job = await asyncio.to_thread(self._job, spec)
         self._key = job.key
@@ -124,7 +123,7 @@ class ClusterAttempt:
         )
 
     async def _receive(self, job: NodeAttemptJob, spec: AttemptSpec, copy: RecordingCopy) -> AttemptOutput:
-        started_at, clock = _now(), time.monotonic()
+        started_at, clock = time_now(), time.monotonic()
         async for messages in self._client.stream("attempt", job):
             await self._store_recording(job, copy, messages)
             for message in messages:
@@ -203,7 +202,7 @@ class ClusterAttempt:
         record = AttemptRecord(
             number=spec.number,
             started_at=started_at,
-            ended_at=_now(),
+            ended_at=time_now(),
             cause=cause,
             detail=detail,
             seconds=round(seconds, 3),
@@ -310,7 +309,3 @@ def _write(folder: Path, part: FileBytes) -> None:
     with path.open("r+b" if part.offset else "wb") as file:
         file.seek(part.offset)
         file.write(part.data)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.record import read_record, to_json
+from proctor.core.record import read_record, time_now, to_json
 from proctor.core.result import ModelUsage, TaskResult, estimated_cost
 from proctor.gateway import RunBudget
 from proctor.results import usage_cost
@@ -76,7 +75,7 @@ async def _correct_records(run: RunSession, entry: SpoolEntry, logs: Path, usage
                 last = line if line.stage in _ENDED else last
     if last is None:
         return
-    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    at = time_now()
     cost = {"cost_usd": usage_cost(usage), "estimated_usd": estimated_cost(usage)}
     files: dict[Path, bytes] = {}
     with suppress(InvalidData, OSError):
