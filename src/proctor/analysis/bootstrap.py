@@ -19,9 +19,7 @@ _ROUNDING_ERROR: Final = 1e-12  # a standard error below this is rounding
 _MAX_LOG_DISTANCE: Final = 50.0  # in powers of e: an interval this wide says nothing
 
 
-def mean_interval(
-    values: Sequence[float], *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = _SEED
-) -> Estimate | None:
+def mean_interval(values: Sequence[float], *, resamples: int = RESAMPLES, seed: int = _SEED) -> Estimate | None:
     """The mean of one value per task, with its studentised bootstrap interval; None without values.
 
     Fewer than ten values have no interval, unless they are all the same.
@@ -54,19 +52,13 @@ def mean_interval(
         spread = sum(map(mul, resample, resample)) - total * total / number
         # A resample of one repeated value has no spread: t is infinite.
         drawn.append(total / math.sqrt(spread) if spread > 0 else math.copysign(math.inf, total))
-    down, up = _half_widths(drawn, confidence)
+    down, up = _half_widths(drawn)
     if math.isinf(down) or math.isinf(up):
         return Estimate(value=mean)
     return Estimate(value=mean, low=mean - down * error, high=mean + up * error)
 
 
-def ratio_interval(
-    pairs: Sequence[tuple[float, float]],
-    *,
-    confidence: float = CONFIDENCE,
-    resamples: int = RESAMPLES,
-    seed: int = _SEED,
-) -> Estimate | None:
+def ratio_interval(pairs: Sequence[tuple[float, float]], *, resamples: int = RESAMPLES) -> Estimate | None:
     """The second mean by the first, from both amounts of each task, with its studentised bootstrap interval.
 
     None where either mean is not above 0; without an interval where that of a mean has none, or nothing differs.
@@ -87,7 +79,7 @@ def ratio_interval(
         return Estimate(value=ratio, low=ratio, high=ratio)
     if number < _MIN_VALUES:
         return Estimate(value=ratio)
-    choose = random.Random(seed).choices  # noqa: S311 - as above
+    choose = random.Random(_SEED).choices  # noqa: S311 - as above
     # The sum of (b - R*·a)² follows from these sums for any R*.
     urn = [(first, one, first * first, first * one, one * one) for (first, _), one in zip(pairs, left, strict=True)]
     drawn: list[float] = []
@@ -99,15 +91,13 @@ def ratio_interval(
             drawn.append(math.log1p(change / ratio) * (ratio * total + rest) / math.sqrt(spread))
         else:
             drawn.append(math.copysign(math.inf, rest))
-    down, up = _half_widths(drawn, confidence)
+    down, up = _half_widths(drawn)
     if max(down, up) * error > _MAX_LOG_DISTANCE:
         return Estimate(value=ratio)
     return Estimate(value=ratio, low=ratio * math.exp(-down * error), high=ratio * math.exp(up * error))
 
 
-def rate_interval(
-    differences: Sequence[float], *, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, seed: int = _SEED
-) -> Estimate | None:
+def rate_interval(differences: Sequence[float], *, resamples: int = RESAMPLES) -> Estimate | None:
     """The mean difference of two rates, from one difference (-1 to 1) per task, with its percentile bootstrap interval.
 
     Two artificial tasks are added to the sample, one gained and one lost. Without them, two runs that agree on every
@@ -118,19 +108,19 @@ def rate_interval(
     number = len(differences)
     if number == 0:
         return None
-    choose = random.Random(seed).choices  # noqa: S311 - as above
+    choose = random.Random(_SEED).choices  # noqa: S311 - as above
     urn = [*differences, 1.0, -1.0]
     drawn = sorted(sum(choose(urn, k=len(urn))) / len(urn) for _ in range(resamples))
     value = math.fsum(differences) / number
-    low, high = _draw_quantile(drawn, (1 - confidence) / 2), _draw_quantile(drawn, (1 + confidence) / 2)
+    low, high = _draw_quantile(drawn, (1 - CONFIDENCE) / 2), _draw_quantile(drawn, (1 + CONFIDENCE) / 2)
     return Estimate(value=value, low=min(low, value), high=max(high, value))
 
 
-def _half_widths(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
+def _half_widths(drawn: Sequence[float]) -> tuple[float, float]:
     """How many standard errors the interval reaches down and up, from the resampled t."""
     ordered = sorted(drawn)
-    symmetric = _draw_quantile(sorted(map(abs, drawn)), confidence)
-    down, up = _draw_quantile(ordered, (1 + confidence) / 2), -_draw_quantile(ordered, (1 - confidence) / 2)
+    symmetric = _draw_quantile(sorted(map(abs, drawn)), CONFIDENCE)
+    down, up = _draw_quantile(ordered, (1 + CONFIDENCE) / 2), -_draw_quantile(ordered, (1 - CONFIDENCE) / 2)
     return max(down, (down + symmetric) / 2), max(up, (up + symmetric) / 2)
 
 

@@ -94,9 +94,7 @@ def clustered_error(clusters: Sequence[Sequence[float]]) -> float | None:
     return math.sqrt(len(groups) / (len(groups) - 1) * spread) / total
 
 
-def clustered_rate(
-    clusters: Sequence[Sequence[float]], *, trials: int | None = None, confidence: float = CONFIDENCE
-) -> Estimate | None:
+def clustered_rate(clusters: Sequence[Sequence[float]], *, trials: int | None = None) -> Estimate | None:
     """The mean of values between 0 and 1, with an interval clustered by task.
 
     Wilson's interval at the effective number of trials p(1 - p)/se², where se is the clustered standard error: as many
@@ -106,7 +104,6 @@ def clustered_rate(
     Args:
         clusters: the values of each task.
         trials: the number of trials, where a value stands for several of them.
-        confidence: of the interval.
     """
     groups = [group for group in clusters if group]
     if not groups:
@@ -118,11 +115,11 @@ def clustered_rate(
     if error is not None:
         independent = rate * (1 - rate) / error**2 if error else math.inf
         effective = min(float(most), max(effective, independent))
-    interval = _wilson(rate, effective, z_value(confidence))
+    interval = _wilson(rate, effective, z_value())
     return Estimate(value=rate, low=interval.low, high=interval.high)
 
 
-def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     """The mean of any values, ± t clustered standard errors; without an interval for fewer than two clusters.
 
     t is Student's, with one degree of freedom less than there are clusters.
@@ -134,11 +131,11 @@ def clustered_mean(clusters: Sequence[Sequence[float]], *, confidence: float = C
     error = clustered_error(groups)
     if error is None:
         return Estimate(value=mean)
-    reach = t_value(len(groups) - 1, confidence) * error
+    reach = t_value(len(groups) - 1) * error
     return Estimate(value=mean, low=mean - reach, high=mean + reach)
 
 
-def log_scale_mean(clusters: Sequence[Sequence[float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+def log_scale_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     """The mean of amounts (dollars, seconds), with a clustered interval on the log scale: amounts are skewed.
 
     mean · exp(± t · se / mean), t as above; without an interval for fewer than two clusters. None without values.
@@ -147,10 +144,10 @@ def log_scale_mean(clusters: Sequence[Sequence[float]], *, confidence: float = C
     if not groups:
         return None
     mean = math.fsum(value for group in groups for value in group) / sum(len(group) for group in groups)
-    return _on_log_scale(mean, clustered_error(groups), len(groups), confidence)
+    return _on_log_scale(mean, clustered_error(groups), len(groups))
 
 
-def ratio_of_sums(pairs: Sequence[tuple[float, float]], *, confidence: float = CONFIDENCE) -> Estimate | None:
+def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> Estimate | None:
     """Σ amount / Σ count over tasks, such as dollars per resolved task, with an interval; None where the count is 0.
 
         se² = n/(n - 1) · Σ (a_i - R·c_i)² / (Σ c)²,   R = Σ a / Σ c
@@ -165,13 +162,13 @@ def ratio_of_sums(pairs: Sequence[tuple[float, float]], *, confidence: float = C
     if number > 1:
         residuals = math.fsum((amount - ratio * part) ** 2 for amount, part in pairs)
         error = math.sqrt(number / (number - 1) * residuals) / count
-    return _on_log_scale(ratio, error, number, confidence)
+    return _on_log_scale(ratio, error, number)
 
 
-def _on_log_scale(value: float, error: float | None, tasks: int, confidence: float) -> Estimate:
+def _on_log_scale(value: float, error: float | None, tasks: int) -> Estimate:
     if error is None or value <= 0:
         return Estimate(value=value)
-    reach = math.exp(t_value(tasks - 1, confidence) * error / value)
+    reach = math.exp(t_value(tasks - 1) * error / value)
     return Estimate(value=value, low=value / reach, high=value * reach)
 
 

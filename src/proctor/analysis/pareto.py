@@ -91,7 +91,6 @@ def frontier_frequencies(
     *,
     objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = _RESAMPLES,
-    seed: int = _SEED,
 ) -> dict[str, float]:
     """How often each run is on the frontier when tasks are resampled, with every run's trials of them.
 
@@ -102,7 +101,7 @@ def frontier_frequencies(
     if not tasks:
         return {}
     columns = {run: _task_columns(of, tasks, objectives) for run, of in sums.items()}
-    draw = random.Random(seed)  # noqa: S311 - draws for statistics, not for secrets
+    draw = random.Random(_SEED)  # noqa: S311 - draws for statistics, not for secrets
     counts = dict.fromkeys(sums, 0)
     indices = range(len(tasks))
     for _ in range(resamples):

@@ -26,7 +26,7 @@ TaskCounts = tuple[int, int, int, int]  # resolved trials and trials of the firs
 Sums = dict[int, int]  # the values that a difference or a sum of differences may have, and the ways to have each
 
 
-def paired_permutation(tasks: Sequence[TaskCounts], *, exact_steps: int = _EXACT_STEPS, seed: int = _SEED) -> float:
+def paired_permutation(tasks: Sequence[TaskCounts], *, exact_steps: int = _EXACT_STEPS) -> float:
     """The two-sided p-value of two runs having the same rates; 1 where no task differs.
 
     It is exact where the ways can be counted in so many steps, else from permutations drawn with a fixed seed.
@@ -36,12 +36,12 @@ def paired_permutation(tasks: Sequence[TaskCounts], *, exact_steps: int = _EXACT
     differences = [unit // second * now - unit // first * was for was, first, now, second in tasks]
     observed = abs(sum(differences))
     swaps = Counter(abs(one) for one in differences if one)
-    p_value = _share_as_far([({one: 1, -one: 1}, number) for one, number in swaps.items()], observed, exact_steps, seed)
+    p_value = _share_as_far([({one: 1, -one: 1}, number) for one, number in swaps.items()], observed, exact_steps)
     if all(first == second for _, first, _, second in tasks):
         return p_value
     deals = Counter((first, second, was + now) for was, first, now, second in tasks)
     dealt = [(_dealt_anew(*deal, unit), number) for deal, number in deals.items()]
-    return max(p_value, _share_as_far(dealt, observed, exact_steps, seed))
+    return max(p_value, _share_as_far(dealt, observed, exact_steps))
 
 
 def _dealt_anew(first: int, second: int, resolved: int, unit: int) -> Sums:
@@ -53,7 +53,7 @@ def _dealt_anew(first: int, second: int, resolved: int, unit: int) -> Sums:
     }
 
 
-def _share_as_far(groups: Sequence[tuple[Sums, int]], observed: int, exact_steps: int, seed: int) -> float:
+def _share_as_far(groups: Sequence[tuple[Sums, int]], observed: int, exact_steps: int) -> float:
     """The share of all ways whose sum is as far from zero; a group: a task's differences, and how many tasks have them.
 
     Tasks that are alike are added up first: few sums are possible, so that few steps or draws do for many tasks.
@@ -63,7 +63,7 @@ def _share_as_far(groups: Sequence[tuple[Sums, int]], observed: int, exact_steps
     for part in parts:
         exact_steps -= len(counted) * len(part)
         if exact_steps < 0:
-            return _sampled_share(parts, observed, seed)
+            return _sampled_share(parts, observed)
         counted = _added(counted, part)
     # Both are whole numbers: where a float would overflow, their ratio does not.
     return sum(ways for total, ways in counted.items() if abs(total) >= observed) / sum(counted.values())
@@ -96,8 +96,8 @@ def _repeated_pair(one: tuple[int, int], other: tuple[int, int], number: int) ->
     return sums
 
 
-def _sampled_share(parts: Iterable[Sums], observed: int, seed: int) -> float:
-    choose = random.Random(seed).choices  # noqa: S311 - draws for statistics, not for secrets
+def _sampled_share(parts: Iterable[Sums], observed: int) -> float:
+    choose = random.Random(_SEED).choices  # noqa: S311 - draws for statistics, not for secrets
     totals = [0] * SAMPLES
     for sums in parts:
         ways = sum(sums.values())
