@@ -104,3 +104,5 @@ def test_the_next_step_asks_for_rewards_by_name() -> None:
 def test_stored_evidence_says_that_it_is_of_steps() -> None:
     assert HarborSteps.is_one(to_json(steps({"reward": 1})))
     assert not HarborSteps.is_one(to_json(evidence({"reward": 1})))
+    # The agent's code may have written the names of rewards.
+    assert not HarborSteps.is_one(to_json(evidence({"reward": 1, "proctor.harbor_steps@1": 1})))

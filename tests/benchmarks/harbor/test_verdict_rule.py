@@ -20,7 +20,7 @@ from proctor.benchmarks.terminal_bench.leaderboard import (
 )
 from proctor.core.causes import Cause, Status
 from proctor.core.errors import UsageError
-from proctor.core.record import read_record
+from proctor.core.record import from_json, read_record, to_json
 from proctor.core.verdict import ControlSummary, Finding, TestStatus
 from proctor.grading.state import GradingTarget, QuarantinedEnvironment, ShellResult
 from proctor.results import new_run
@@ -106,6 +106,12 @@ def test_the_verdicts(
         ({"reward.json": b'{"reward": NaN}'}, None),
         ({"reward.json": b'{"reward": {"a": 1}}'}, None),
         ({"reward.json": b'{"reward": 1', "reward.txt": b"1"}, None),
+        # An integer that no float holds, and numbers whose sum is infinite.
+        ({"reward.json": b'{"reward": 1' + b"0" * 400 + b"}"}, None),
+        ({"reward.json": b'{"a": 1e308, "b": 1e308}'}, None),
+        ({"reward.txt": b"1e308"}, None),
+        ({"reward.json": json.dumps(dict.fromkeys(map(str, range(1000)), 1)).encode()}, None),
+        ({"reward.json": json.dumps({"a" * 10_000: 1}).encode()}, None),
     ],
 )
 def test_rewards_are_finite_numbers_from_the_first_file_that_there_is(
@@ -116,10 +122,31 @@ def test_rewards_are_finite_numbers_from_the_first_file_that_there_is(
     assert bool(problem) == (rewards is None)
 
 
-@given(st.dictionaries(st.sampled_from(["reward.json", "reward.txt"]), st.binary(max_size=40)))
-def test_no_file_breaks_the_reading_of_rewards(files: dict[str, bytes]) -> None:
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([10**400, "a::b", "passed", "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("results summary tests name status passed reward".split()), inner)  # noqa: SIM905 - names read best as words
+    ),
+)
+_REPORT = st.fixed_dictionaries(
+    {"results": st.fixed_dictionaries({}, optional={"summary": _JSON, "tests": st.lists(_JSON, max_size=3)})}
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["reward.json", "reward.txt", "ctrf.json"]),
+        st.binary(max_size=40) | (_JSON | _REPORT).map(lambda value: json.dumps(value).encode()),
+    )
+)
+def test_no_file_breaks_the_reading_of_what_a_verifier_left(files: dict[str, bytes]) -> None:
     read, _ = read_rewards(files)
     assert read is None or all(math.isfinite(number) for number in read.values())
+    evidence = msgspec.structs.replace(
+        seen(read, read_tests(files, "")), statuses=read_statuses(files, ""), verifier_runs=1
+    )
+    judge(from_json(to_json(evidence), HarborEvidence), "harbor/1")
 
 
 def test_tests_are_counted_from_the_report_or_from_what_pytest_printed() -> None:
@@ -132,6 +159,7 @@ def test_tests_are_counted_from_the_report_or_from_what_pytest_printed() -> None
     assert read_tests({}, printed) == {"passed": 3}
     assert read_tests({}, printed.splitlines()[1]) == {"failed": 1, "passed": 2, "warning": 1}
     assert read_tests({"ctrf.json": b"{"}, "uvx: command not found") is None
+    assert read_tests({"ctrf.json": b'{"results": {"summary": {"passed": 1e999}}}'}, "") is None
 
 
 def test_the_leaderboard_s_score_is_the_mean_of_the_tasks_means_with_its_error() -> None:

@@ -13,6 +13,10 @@ from proctor.core.verdict import ControlSummary, Finding, Verdict
 _VERSION = "proctor.harbor_steps@1"
 
 
+class _Versioned(Record):
+    schema_version: str = ""
+
+
 class StepEvidence(Record):
     """What the verifier of one step saw."""
 
@@ -35,8 +39,11 @@ class HarborSteps(Record):
 
     @staticmethod
     def is_one(data: bytes) -> bool:
-        """Whether stored evidence is of several steps."""
-        return f'"{_VERSION}"'.encode() in data
+        """Whether stored evidence is of several steps. What else it holds may be of the agent's choice."""
+        try:
+            return msgspec.json.decode(data, type=_Versioned).schema_version == _VERSION
+        except msgspec.DecodeError:
+            return False
 
     def score(self, verdicts: Mapping[str, Verdict]) -> float:
         """By the verdicts: of the last step, or the mean of those that were begun. A forged reward is worth nothing."""

@@ -1,7 +1,6 @@
 """From what a verifier left behind to the verdict. The status of the verifier's script says nothing: it is always 0."""
 
 import json
-import math
 import re
 from pathlib import PurePosixPath
 from typing import Any, Final, Literal
@@ -28,6 +27,11 @@ _STATUSES: Final = {
 WHOLE_SCRIPT: Final = "test.sh"
 _COUNT: Final = re.compile(r"(\d+) ([a-z]+)")
 _MAX_KILLED_SHOWN: Final = 3
+# What the agent's code may have written too: no report has more, and no sum of such numbers is infinite.
+_MAX_TESTS: Final = 20_000
+_MAX_REWARDS: Final = 200
+_MAX_NAME: Final = 500
+_MAX_NUMBER: Final = 1e100
 _FAILED_WORDS: Final = frozenset({"failed", "error", "errors", "xpassed"})
 # What a verifier decides with; a fake of another program may be the very thing that a task asks for.
 _VERIFIER_PROGRAMS: Final = frozenset(
@@ -101,6 +105,10 @@ def comes_to_a_result(evidence: HarborEvidence) -> bool:
     return not evidence.verifier_run.timed_out and not evidence.is_inconclusive
 
 
+# What a report that is none leads to.
+_UNREADABLE: Final = (KeyError, TypeError, ValueError, OverflowError, RecursionError)
+
+
 def read_rewards(files: dict[str, bytes]) -> tuple[dict[str, float] | None, str]:
     """The rewards that a verifier wrote: ``reward.json``, else ``reward.txt``; why there are none."""
     if "reward.json" in files:
@@ -110,14 +118,16 @@ def read_rewards(files: dict[str, bytes]) -> tuple[dict[str, float] | None, str]
             return None, "reward.json is not JSON"
         if not isinstance(value, dict) or not value or not all(_is_number(number) for number in value.values()):
             return None, "reward.json is not an object of finite numbers"
-        return {str(name): float(number) for name, number in value.items()}, ""
+        if len(value) > _MAX_REWARDS or max(map(len, value)) > _MAX_NAME:
+            return None, f"reward.json has more than {_MAX_REWARDS} rewards, or one with a name that is too long"
+        return {name: float(number) for name, number in value.items()}, ""
     if "reward.txt" not in files:
         return None, "the verifier wrote no reward"
     try:
         number = float(files["reward.txt"].decode("ascii"))
     except ValueError:
         return None, "reward.txt is not a number"
-    return ({"reward": number}, "") if math.isfinite(number) else (None, "reward.txt is not a finite number")
+    return ({"reward": number}, "") if _is_number(number) else (None, "reward.txt is not a finite number")
 
 
 def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
@@ -127,7 +137,7 @@ def read_tests(files: dict[str, bytes], output: str) -> dict[str, int] | None:
         return {
             name: int(summary[name]) for name in ("passed", "failed", "skipped", "pending", "other") if name in summary
         }
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except _UNREADABLE:
         pass
     found = list(_SUMMARY.finditer(output))
     return {name: int(count) for count, name in _COUNT.findall(found[-1]["counts"])} if found else None
@@ -139,11 +149,11 @@ def read_statuses(files: dict[str, bytes], output: str) -> dict[str, TestStatus]
         listed = [
             (str(test["name"]), str(test["status"])) for test in json.loads(files["ctrf.json"])["results"]["tests"]
         ]
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except _UNREADABLE:
         listed = []
     if not any("::" in name for name, _ in listed):
         listed = [(match[2], match[1].lower()) for match in _RESULT_LINE.finditer(output)] or listed
-    return {_test_id(name): _STATUSES.get(status, TestStatus.ERROR) for name, status in listed}
+    return {_test_id(name[:_MAX_NAME]): _STATUSES.get(status, TestStatus.ERROR) for name, status in listed[:_MAX_TESTS]}
 
 
 def _test_id(name: str) -> str:
@@ -232,4 +242,5 @@ def _other_findings(evidence: HarborEvidence) -> tuple[Finding, ...]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether it is a number that can be added up: integers of JSON may be too large for that, too."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_MAX_NUMBER <= value <= _MAX_NUMBER

@@ -119,7 +119,7 @@ async def set_aside_settings(
         content = await _read(environment, file) if file in now else None
         if file in now and _is_installers(file, content):
             continue
-        if file.rpartition("/")[2] in needed:
+        if is_named_in(needed, file):
             kept = f"{code.meaning}; the task names it, so it stayed"
             findings.append(Finding(code=code.value, path=file, detail=kept))
             continue
@@ -128,6 +128,16 @@ async def set_aside_settings(
             continue  # a large program, as many install it for themselves
         findings.append(Finding(code=code.value, path=file, detail=f"{code.meaning}; it was set aside"))
     return findings[:_MAX_FINDINGS]
+
+
+def is_named_in(text: str, file: str) -> bool:
+    """Whether a text names a file: by its name, or where that could be any word (`env`), by the end of its path.
+
+    A name that is only part of a longer one is another file's, or a word's.
+    """
+    folder, _, name = file.rpartition("/")
+    wanted = name if "." in name else f"{folder.rpartition('/')[2]}/{name}"
+    return re.search(rf"(?<![\w.-]){re.escape(wanted)}(?![\w-]|\.\w)", text) is not None
 
 
 async def _put_back(environment: Environment, old: SettingsFile | None, file: str, path: str) -> None:
