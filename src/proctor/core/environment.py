@@ -282,6 +282,14 @@ class Environment(Protocol):
         """
         ...
 
+    async def real_path(self, path: str) -> str:
+        """Where an absolute path leads without links, as far as there is anything. By default, none are looked for.
+
+        Raises:
+            InfrastructureError: the environment is gone.
+        """
+        return path
+
     async def checkpoint(self) -> "Checkpoint | None":
         """Keep the files as they are at this moment; nothing runs in the environment meanwhile.
 

@@ -122,7 +122,7 @@ class DockerCheckpoint:
         for path in sockets:
             if any(path.startswith(f"{place}/") for place in places):
                 continue
-            real = await _resolved(self._container, path)
+            real = await resolved(self._container, path)
             if real is not None and await _kind(self._container, real) & _IS_SOCKET:
                 places.append(real)
         return own + [
@@ -132,7 +132,7 @@ class DockerCheckpoint:
 
     async def _is_plain_directory(self, name: str) -> bool:
         """Whether a path leads to a directory without following a link."""
-        plain = await _resolved(self._container, name) == name
+        plain = await resolved(self._container, name) == name
         return plain and bool(await _kind(self._container, name) & _IS_DIR)
 
 
@@ -231,10 +231,11 @@ async def _kind(container: DockerContainer, path: str) -> int:
         return 0
 
 
-async def _resolved(container: DockerContainer, path: str) -> str | None:
+async def resolved(container: DockerContainer, path: str, *, missing_too: bool = False) -> str | None:
     """A path without links in it, as the container sees it; None: it leads nowhere.
 
-    The engine follows links of what it mounts on its own machine, so none may be left.
+    With `missing_too`, what is not there is no link, and the rest of the path is as it is. The engine follows links of
+    what it mounts on its own machine, so none may be left.
     """
     done, waiting = "/", list(PurePosixPath(path).parts[1:])
     for _ in range(100):
@@ -250,7 +251,7 @@ async def _resolved(container: DockerContainer, path: str) -> str | None:
             whole = posixpath.normpath(posixpath.join(done, target, *waiting))
             done, waiting = "/", list(PurePosixPath(whole).parts[1:])
         elif kind == 0:
-            return None
+            return posixpath.normpath(posixpath.join(here, *waiting)) if missing_too else None
         else:
             done = here
     return None

@@ -20,7 +20,7 @@ from proctor.environments.archives import ChunkPipe, pack, unpack
 from proctor.environments.base import BaseEnvironment, check_command, split_path
 from proctor.environments.cgroups import limit_events, process_cgroups
 from proctor.environments.compose_model import MAIN
-from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused
+from proctor.environments.docker_checkpoint import DockerCheckpoint, commit, paused, resolved
 from proctor.environments.docker_compose import ComposeProject
 from proctor.environments.docker_engine import engine_errors, ignore_already_removed, is_missing, is_not_running
 from proctor.environments.docker_exec import ROOT, SHELL, CallbackFailed, ContainerCommand, ExecNotStarted
@@ -257,6 +257,12 @@ class DockerEnvironment(BaseEnvironment):
                 except InfrastructureError:
                     raise error from None
                 await self._get(inside, path, target, max_bytes)
+
+    async def real_path(self, path: str) -> str:
+        """Where an absolute path leads without links; a circle of links leads nowhere, which is `/`."""
+        self._require_not_stopped()
+        with engine_errors(f"look at {path}"):
+            return await resolved(self._container, posixpath.join("/", *split_path(path)), missing_too=True) or "/"
 
     async def _get(self, inside: str, path: str, target: Path, max_bytes: int) -> None:
         chunks = ChunkPipe()

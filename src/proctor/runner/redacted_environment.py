@@ -124,6 +124,10 @@ class RedactedEnvironment(Environment):
         """Copy something out."""
         await self._environment.get(path, target, max_bytes=max_bytes)
 
+    async def real_path(self, path: str) -> str:
+        """As of the environment itself."""
+        return await self._environment.real_path(path)
+
     async def checkpoint(self) -> Checkpoint | None:
         """As of the environment itself."""
         return await self._environment.checkpoint()

@@ -10,7 +10,7 @@ import os
 import posixpath
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
@@ -65,6 +65,16 @@ class StepSubmission(Record):
     evidence: HarborEvidence | None = None
 
 
+class ArtifactFolders(Record):
+    """Where the folders of artifacts are, without links, by the service and path of each artifact."""
+
+    folders: dict[str, str] = field(default_factory=dict)
+
+    def of(self, artifact: Artifact) -> str | None:
+        """Where an artifact's folder was; None: nobody knows."""
+        return self.folders.get(_folder_key(artifact))
+
+
 class ArtifactManifest(Record):
     """What an archive holds."""
 
@@ -73,17 +83,50 @@ class ArtifactManifest(Record):
     schema_version: Literal["proctor.harbor_submission@1"] = "proctor.harbor_submission@1"
 
 
+async def artifact_folders(environment: Environment, artifacts: Iterable[Artifact]) -> ArtifactFolders:
+    """Where the folders of artifacts are before an agent works: a link on the way to one may lead elsewhere later."""
+    folders: dict[str, str] = {}
+    for one in artifacts:
+        try:
+            folders[_folder_key(one)] = await _real_folder(environment, one)
+        except InfrastructureError:
+            continue  # a service that is not there gives nothing later either
+    return ArtifactFolders(folders=folders)
+
+
+def _folder_key(artifact: Artifact) -> str:
+    return f"{artifact.service}:{artifact.source}"
+
+
+async def _real_folder(environment: Environment, artifact: Artifact) -> str:
+    folder = posixpath.dirname(artifact.source.rstrip("/"))
+    return folder if folder == "/" else await _place_of(environment, artifact).real_path(folder)
+
+
+def _place_of(environment: Environment, artifact: Artifact) -> Environment:
+    return environment if artifact.service == MAIN_SERVICE else environment.service(artifact.service)
+
+
 async def copy_artifact(
-    environment: Environment, artifact: Artifact, target: Path, max_bytes: int
+    environment: Environment, artifact: Artifact, target: Path, max_bytes: int, folder: str | None = None
 ) -> tuple[ArtifactKind, list[Finding]]:
     """Copy one artifact out to `target`; what it is, and what of it was left behind.
+
+    Args:
+        environment: the agent's.
+        artifact: what to copy.
+        target: where to.
+        max_bytes: of it.
+        folder: where its folder was before the agent worked. The engine, which copies, may read all: through a link the
+            agent would be given files that it cannot read, or of another service with which it shares a volume.
 
     Raises:
         LimitReached: it is larger than allowed.
     """
     try:
-        place = environment if artifact.service == MAIN_SERVICE else environment.service(artifact.service)
-        await place.get(artifact.source, target, max_bytes=max_bytes)
+        if folder is not None and await _real_folder(environment, artifact) != folder:
+            return "missing", [_left_behind(artifact.source, "a link on the way to it was not there before")]
+        await _place_of(environment, artifact).get(artifact.source, target, max_bytes=max_bytes)
     except (FileNotFoundError, InfrastructureError) as error:
         if isinstance(error, InfrastructureError) and artifact.service == MAIN_SERVICE:
             raise
@@ -205,7 +248,9 @@ async def copy_artifacts(
     artifacts: tuple[Artifact, ...],
     trees: Path,
     prefix: str,
+    *,
     of_others: tuple[str, ...] = (),
+    folders: ArtifactFolders = ArtifactFolders(),  # noqa: B008 - a frozen record
 ) -> tuple[tuple[CollectedArtifact, ...], tuple[Finding, ...]]:
     """Copy artifacts out below `trees`, all of them within one bound.
 
@@ -216,6 +261,7 @@ async def copy_artifacts(
         prefix: of the members' names.
         of_others: paths that another service is to give, and this one therefore does not, also where the other has
             nothing there.
+        folders: where the artifacts' folders were before the agent worked.
 
     Raises:
         LimitReached: they are larger than allowed; the agent's own failure.
@@ -223,7 +269,7 @@ async def copy_artifacts(
     left, made, findings = MAX_ARTIFACT_BYTES, [], list[Finding]()
     for number, artifact in enumerate(artifacts):
         member = f"{prefix}{number}"
-        kind, found = await copy_artifact(environment, artifact, trees / member, left)
+        kind, found = await copy_artifact(environment, artifact, trees / member, left, folders.of(artifact))
         findings += found
         findings += await asyncio.to_thread(_remove_paths_of_others, trees / member, artifact.source, of_others)
         left -= _size(trees / member)

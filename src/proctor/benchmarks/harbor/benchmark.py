@@ -14,6 +14,7 @@ import msgspec
 from proctor.benchmarks.harbor.artifacts import (
     ArtifactManifest,
     StepSubmission,
+    artifact_folders,
     read_archive,
     scratch_trees,
     write_archive,
@@ -33,7 +34,13 @@ from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.shared import SharedVerifier
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
 from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
-from proctor.benchmarks.harbor.step_store import evidence_of, read_steps, write_steps
+from proctor.benchmarks.harbor.step_store import (
+    evidence_of,
+    read_artifact_folders,
+    read_steps,
+    write_artifact_folders,
+    write_steps,
+)
 from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.task_format import read_task
 from proctor.benchmarks.harbor.verdict_rule import HarborEvidence, judge
@@ -206,6 +213,8 @@ class HarborBenchmark(StateGradedBenchmark):
         names = tuple(dict.fromkeys(name for step in harbor.steps for name in verifier_programs(step)))
         shared = any(step.verifier.environment is None for step in harbor.steps)
         await take_snapshot(environment, names if shared else (), folder / self.GRADING_DIR, guard_settings=shared)
+        named = {one for step in harbor.steps if step.verifier.environment for one in harbor.artifacts_of(step)}
+        write_artifact_folders(folder / self.GRADING_DIR, await artifact_folders(environment, named))
         if not harbor.has_steps:
             await self._enter_agent_phase(harbor, harbor.steps[0], environment)
         yield
@@ -337,7 +346,8 @@ class HarborBenchmark(StateGradedBenchmark):
             found = await end_leftovers(step, environment, before)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
-            one = await collect_step(harbor, step, environment, trees, harbor.steps.index(step))
+            known = read_artifact_folders(folder / self.GRADING_DIR)
+            one = await collect_step(harbor, step, environment, trees, known)
             return msgspec.structs.replace(one, findings=(*found, *one.findings))
         findings = await collect_shared(step, environment, before)
         await environment.set_network(*network_of(step.verifier.network or harbor.environment.network))

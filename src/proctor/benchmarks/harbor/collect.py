@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from proctor.benchmarks.harbor.artifacts import CollectedArtifact, StepSubmission, copy_artifacts
+from proctor.benchmarks.harbor.artifacts import ArtifactFolders, CollectedArtifact, StepSubmission, copy_artifacts
 from proctor.benchmarks.harbor.preparation import as_user, user_of
 from proctor.benchmarks.harbor.task import MAIN_SERVICE, CollectCommand, HarborStep, HarborTask
 from proctor.core.environment import Environment
@@ -57,7 +57,7 @@ async def end_leftovers(step: HarborStep, environment: Environment, before: Envi
 
 
 async def collect_step(
-    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, number: int
+    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, folders: ArtifactFolders
 ) -> StepSubmission:
     """Run the commands of `collect`, then copy the artifacts out: first of the agent's container, then of others.
 
@@ -77,8 +77,9 @@ async def collect_step(
             environment,
             chosen,
             trees,
-            f"step{number}-{'main' if is_main else 'other'}-",
-            of_others if is_main else (),
+            f"step{task.steps.index(step)}-{'main' if is_main else 'other'}-",
+            of_others=of_others if is_main else (),
+            folders=folders,
         )
         made += copied
         findings += found
