@@ -33,7 +33,7 @@ async def test_no_attack_on_a_separate_verifier_is_resolved(
     try:
         verdict = await verdict_on(attack.script, provider, tmp_path)
     except LimitReached:
-        assert attack.name == "a large hole"
+        assert attack.name in {"a large hole", "a deep tree of short names"}
         return
     assert verdict.status is Status.UNRESOLVED, verdict
 

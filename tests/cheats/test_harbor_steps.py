@@ -29,7 +29,8 @@ async def verdict_on(
         bench.serve(task, environment, kept),
     ):
         for step in task.public.steps:
-            await bench.begin_step(task, step.name, environment, kept)
+            if not await bench.begin_step(task, step.name, environment, kept):
+                break
             await sh(environment, scripts[step.name])
             if not await bench.finish_step(task, step.name, environment, kept, GradeOptions()):
                 break

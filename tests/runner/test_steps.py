@@ -22,11 +22,12 @@ STEPS = (
 
 
 class Stepped(Toy):
-    """A toy with three steps, of which the last may not be begun."""
+    """A toy with three steps, of which the last may not be begun, or, where it is `blocked`, cannot."""
 
-    def __init__(self, last: str) -> None:
+    def __init__(self, last: str, *, blocked: bool = False) -> None:
         super().__init__(1)
         self.last = last
+        self.blocked = blocked
         self.events: list[str] = []
 
     def tasks(self) -> Sequence[Task]:
@@ -35,9 +36,12 @@ class Stepped(Toy):
             for task in super().tasks()
         ]
 
-    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> bool:
+        if self.blocked and step == STEPS[-1].name:
+            return False
         self.events.append(f"begin {step}")
         await environment.exec(["sh", "-c", f"echo {step} >step.txt"])
+        return True
 
     async def finish_step(
         self, task: Task, step: str, environment: Environment, folder: Path, options: GradeOptions
@@ -47,9 +51,12 @@ class Stepped(Toy):
         return step != self.last
 
 
-@pytest.mark.parametrize(("last", "begun"), [("three", 3), ("two", 2)])
-async def test_steps_are_worked_on_in_order_until_one_is_the_last(last: str, begun: int, tmp_path: Path) -> None:
-    benchmark = Stepped(last)
+@pytest.mark.parametrize(
+    ("benchmark", "begun"), [(Stepped("three"), 3), (Stepped("two"), 2), (Stepped("three", blocked=True), 2)]
+)
+async def test_steps_are_worked_on_in_order_until_one_is_the_last(
+    benchmark: Stepped, begun: int, tmp_path: Path
+) -> None:
     toys = Toys(tmp_path, benchmark)
     code = "open('seen.txt', 'a').write(open('step.txt').read()); open('answer.txt', 'w').write('right')"
     ended = await toys.run(agent="command", command=script(tmp_path, code))

@@ -257,12 +257,15 @@ class Benchmark(ABC):
         """Whom the agent's commands run as; by default, who may do all in the environment."""
         return None
 
-    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:  # noqa: B027 - a default
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> bool:
         """Bring the environment into the state that a step of the task starts from; for a task with steps.
+
+        False: what the agent has left there keeps it from that, which is the agent's failure. No other step is begun.
 
         Raises:
             InfrastructureError: it cannot be brought into that state.
         """
+        return True
 
     async def finish_step(
         self,

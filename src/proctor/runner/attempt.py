@@ -209,7 +209,8 @@ class AttemptRunner:
             return
         for number, step in enumerate(task.public.steps, start=1):
             self._report(f"step {number} of {len(task.public.steps)}: {step.name}")
-            await self._benchmark.begin_step(task, step.name, environment, folder)
+            if not await self._benchmark.begin_step(task, step.name, environment, folder):
+                return
             logs = self._spec.logs / "steps" / disk_name(step.name)
             logs.mkdir(parents=True, exist_ok=True)
             label = self._label if config.one_conversation else f"{self._label}/{step.name}"

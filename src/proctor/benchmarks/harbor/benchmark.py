@@ -33,7 +33,7 @@ from proctor.benchmarks.harbor.separate import SeparateVerifier
 from proctor.benchmarks.harbor.separate_mode import separately
 from proctor.benchmarks.harbor.shared import SharedVerifier
 from proctor.benchmarks.harbor.solution import resolve_variables, solution_script
-from proctor.benchmarks.harbor.step_rule import HarborSteps, judge_steps, meets
+from proctor.benchmarks.harbor.step_rule import HarborSteps, holds, judge_steps, meets
 from proctor.benchmarks.harbor.step_store import (
     evidence_of,
     read_artifact_folders,
@@ -227,12 +227,35 @@ class HarborBenchmark(StateGradedBenchmark):
             await environment.exec(["sh", "-c", "mkdir -p /solution && chmod 777 /solution"], cwd="/")
         return user
 
-    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> None:
-        """The step's files, its set-up, its health, its network."""
+    async def begin_step(self, task: Task, step: str, environment: Environment, folder: Path) -> bool:
+        """The step's files, its set-up, its health, its network; whether it can be begun where the agent has worked."""
         harbor = self._task(task)
         found = harbor.step(step)
+        try:
+            await self._begin_step(task, found, environment)
+        except InfrastructureError:
+            if found is harbor.steps[0] or not await self._begins_untouched(task, found, environment):
+                raise
+            return False
+        return True
+
+    async def _begins_untouched(self, task: Task, step: HarborStep, environment: Environment) -> bool:
+        """Whether a step can be begun where nobody has worked."""
+        checkpoint = await environment.checkpoint()
+        if checkpoint is None:
+            return False
+        try:
+            async with await checkpoint.original() as fresh, self._untouched(task, step, fresh):
+                return True
+        except InfrastructureError:
+            return False
+        finally:
+            await checkpoint.remove()
+
+    async def _begin_step(self, task: Task, found: HarborStep, environment: Environment) -> None:
+        harbor = self._task(task)
         await environment.set_network(*network_of(harbor.environment.network))
-        await prepare_step(harbor, found, environment, await self.agent_user(task, step, environment))
+        await prepare_step(harbor, found, environment, await self.agent_user(task, found.name, environment))
         await self._enter_agent_phase(harbor, found, environment)
 
     async def finish_step(
@@ -250,7 +273,7 @@ class HarborBenchmark(StateGradedBenchmark):
             return not is_last
         evidence = submitted.evidence or await self._gate_evidence(task, found, submitted, folder)
         # A reward that does not hold, as of work after the time was up, opens nothing.
-        return judge(evidence, self.grader).official is None and meets(evidence.rewards, found.min_reward)
+        return holds(judge(evidence, self.grader)) and meets(evidence.rewards, found.min_reward)
 
     async def collect_with(
         self, task: Task, environment: Environment, folder: Path, options: GradeOptions
@@ -315,7 +338,8 @@ class HarborBenchmark(StateGradedBenchmark):
         oracle = task.private.oracle
         is_oracle = script is not None and oracle is not None and script == oracle.text.encode()
         for step in harbor.steps:
-            await self.begin_step(task, step.name, environment, folder)
+            if not await self.begin_step(task, step.name, environment, folder):
+                break
             own = oracle.steps[step.name].encode() if is_oracle and oracle is not None else script
             ran = await self._run_script(task, step, own, environment, step.agent_seconds or seconds)
             if not await self.finish_step(task, step.name, environment, folder, options):
@@ -440,7 +464,7 @@ class HarborBenchmark(StateGradedBenchmark):
             folder = Path(scratch)
             async with self.serve(task, environment, folder):
                 for step in harbor.steps[: harbor.steps.index(last) + 1] if harbor.has_steps else ():
-                    await self.begin_step(task, step.name, environment, folder)
+                    await self._begin_step(task, step, environment)
             await environment.set_network(*network_of(last.verifier.network or harbor.environment.network))
             yield folder / self.GRADING_DIR
 
@@ -463,6 +487,6 @@ class HarborBenchmark(StateGradedBenchmark):
         harbor = self._task(task)
         for step in harbor.steps[: harbor.steps.index(last) + 1]:
             if harbor.has_steps:
-                await self.begin_step(task, step.name, environment, folder)
+                await self._begin_step(task, step, environment)
             script = solution_script(harbor, step, self._variables).encode()
             await self._run_script(task, step, script, environment, step.agent_seconds or 3600.0)

@@ -17,10 +17,13 @@ import msgspec
 
 from proctor.benchmarks.harbor.task import HarborStep
 from proctor.benchmarks.harbor.test_variants import (
+    HarborControls,
     altered_pass,
     as_test_run,
     choose_variants,
+    everything_altered,
     judged,
+    judged_part,
     known_controls,
     originals_pass,
     prove_with,
@@ -31,7 +34,7 @@ from proctor.benchmarks.harbor.verifier import CopyState
 from proctor.core.causes import Cause
 from proctor.core.environment import Environment
 from proctor.core.verdict import Finding
-from proctor.grading.controls import ControlSet, TestVariant, control_summary
+from proctor.grading.controls import TestVariant, control_summary
 from proctor.grading.controls.test_variants import variant_files
 from proctor.grading.outcome import TestRun
 from proctor.grading.state import (
@@ -81,19 +84,20 @@ class VerifierControlChecker:
     changed_on_copy: set[str] = field(default_factory=set)
     left_on_copy: set[str] = field(default_factory=set)
 
-    async def controls(self) -> ControlSet:
+    async def controls(self) -> HarborControls:
         """The altered tests that a right state fails."""
         prove = None if self.oracle is None else partial(self._prove, self.oracle)
         return await known_controls(self.key, prove, self.pairs)
 
-    async def run(self, controls: ControlSet) -> HarborControlCheck:
+    async def run(self, controls: HarborControls) -> HarborControlCheck:
         """Give the variants; what they say against the machine."""
         variants = choose_variants(controls, self.pairs)
         try:
             for target in self._targets():
                 seen, findings = await self._give(target, variants, controls)
                 if originals_pass(controls, seen):
-                    return judged(target, controls, seen, findings)
+                    data_run = None if altered_pass(controls, seen) else await self._give_data(target, controls)
+                    return judged(target, controls, seen, findings, data_run)
         except CopyFailed as error:
             why = f"no copy of the machine can be started, while its image starts: {error}"
             return HarborControlCheck(
@@ -107,6 +111,18 @@ class VerifierControlChecker:
             controls=control_summary(controls, None),
             findings=(*findings, Finding(code=code.value, path="", detail=code.meaning)),
         )
+
+    async def run_part(self, reward: float) -> HarborControlCheck | None:
+        """What is against a reward that is not full: it is no lower when all tests are altered. None: nothing."""
+        controls = await self.controls()
+        if reward <= controls.altered_reward:
+            return None
+        try:
+            async with open_grading_target(GradingTarget.COPY, self.machine, self.kept.checkpoint) as environment:
+                seen = await self.run_on(environment, everything_altered(controls, self.step), CopyState.NEW)
+        except CopyFailed:
+            return None  # nothing was forged where nothing runs
+        return judged_part(controls, reward, seen)
 
     async def with_late_changes(self, made: HarborControlCheck, late_files: tuple[str, ...]) -> HarborControlCheck:
         """The same; where it passes only on files of later than when the time was up, what changed is against it.
@@ -134,8 +150,15 @@ class VerifierControlChecker:
             gone -= await data_files(self.machine, path=self.search_path)
         return tuple(dict.fromkeys((*late_files, *changed, *sorted(gone))))
 
+    async def _give_data(self, target: GradingTarget, controls: HarborControls) -> TestRun | None:
+        """Run the verifier with altered data beside its tests, where the solution fails any of them then."""
+        if not controls.data_tests:
+            return None
+        async with open_grading_target(target, self.machine, self.kept.checkpoint) as environment:
+            return as_test_run(await self.run_on(environment, controls.data, _copy_state(target, is_known=False)))
+
     async def _give(
-        self, target: GradingTarget, variants: Sequence[TestVariant], controls: ControlSet
+        self, target: GradingTarget, variants: Sequence[TestVariant], controls: HarborControls
     ) -> tuple[list[tuple[TestVariant, TestRun]], tuple[Finding, ...]]:
         """Run the variants until one fails where it must not, or passes where it must not."""
         seen: list[tuple[TestVariant, TestRun]] = []
@@ -170,16 +193,16 @@ class VerifierControlChecker:
             if self.uses_live_files or target is not GradingTarget.LIVE_FILES
         )
 
-    async def _prove(self, oracle: KeepOracle) -> ControlSet:
+    async def _prove(self, oracle: KeepOracle) -> HarborControls:
         """Run the control check on the solution first."""
         assert self.kept.checkpoint is not None  # noqa: S101 - there is no check without
         async with await self.kept.checkpoint.original() as fresh, oracle(fresh) as kept:
             for target in self._targets():
                 proof = _OracleRuns(self.run_on, fresh, kept, target)
-                plain = await proof.run({}, "")
-                if plain.exit_code == 0 and plain.complete:
+                plain = await proof.run({})
+                if plain.reward >= 1 and as_test_run(plain).complete:
                     break
-            return await prove_with(plain, test_sources(self.step), proof.run, self.pairs)
+            return await prove_with(plain, self.step, proof.run, self.pairs)
 
 
 def grading_targets(step: HarborStep) -> tuple[GradingTarget, ...]:
@@ -196,14 +219,14 @@ class _OracleRuns:
     machine: Environment
     kept: FinalFiles
     target: GradingTarget
-    known: dict[tuple[tuple[str, bytes], ...], TestRun] = field(default_factory=dict)
+    known: dict[tuple[tuple[str, bytes], ...], HarborEvidence] = field(default_factory=dict)
 
-    async def run(self, files: Mapping[str, bytes], _name: str) -> TestRun:
+    async def run(self, files: Mapping[str, bytes]) -> HarborEvidence:
         variant = tuple(sorted(files.items()))
         if variant not in self.known:
+            state = _copy_state(self.target, is_known=bool(self.known))
             async with open_grading_target(self.target, self.machine, self.kept.checkpoint) as environment:
-                evidence = await self.run_on(environment, files, _copy_state(self.target, is_known=bool(self.known)))
-            self.known[variant] = as_test_run(evidence)
+                self.known[variant] = await self.run_on(environment, files, state)
         return self.known[variant]
 
 

@@ -17,10 +17,13 @@ import msgspec
 from proctor.benchmarks.harbor.artifacts import StepSubmission, put_artifact
 from proctor.benchmarks.harbor.task import HarborStep, HarborTask
 from proctor.benchmarks.harbor.test_variants import (
+    HarborControls,
     altered_pass,
     as_test_run,
     choose_variants,
+    everything_altered,
     judged,
+    judged_part,
     known_controls,
     originals_pass,
     prove_with,
@@ -32,9 +35,8 @@ from proctor.benchmarks.harbor.verifier import VerifierSetup, run_verifier
 from proctor.core.causes import Cause, Status
 from proctor.core.environment import Environment, EnvironmentProvider, EnvironmentSpec
 from proctor.core.errors import InfrastructureError
-from proctor.grading.controls import ControlSet, control_summary
+from proctor.grading.controls import control_summary
 from proctor.grading.controls.test_variants import variant_files
-from proctor.grading.outcome import TestRun
 from proctor.grading.state import QuarantinedEnvironment
 
 _MAX_ROUNDS: Final = 4
@@ -86,17 +88,34 @@ class SeparateVerifier:
             quarantine_result=msgspec.structs.replace(evidence.quarantine_result, findings=findings),
             refused_hosts=tuple(dict.fromkeys((*submission.refused_hosts, *evidence.refused_hosts))),
         )
-        if judge(evidence, self.grader).status is not Status.RESOLVED or not pairs:
+        if not pairs:
             return evidence
-        return msgspec.structs.replace(
-            evidence, control_check=await self._check_submission(evidence, submission, trees, pairs)
+        if judge(evidence, self.grader).status is Status.RESOLVED:
+            check: HarborControlCheck | None = await self._check_submission(evidence, submission, trees, pairs)
+        elif evidence.is_part:
+            check = await self._check_part(evidence.reward, submission, trees, pairs)
+        else:
+            check = None
+        return msgspec.structs.replace(evidence, control_check=check)
+
+    async def _controls(self, pairs: int) -> HarborControls:
+        return await known_controls(self.key, None if self.oracle is None else partial(self._prove, pairs), pairs)
+
+    async def _check_part(
+        self, reward: float, submission: StepSubmission, trees: Path, pairs: int
+    ) -> HarborControlCheck | None:
+        """What is against a reward that is not full: it is no lower when all tests are altered. None: nothing."""
+        controls = await self._controls(pairs)
+        if reward <= controls.altered_reward:
+            return None
+        return judged_part(
+            controls, reward, await self._run(submission, trees, everything_altered(controls, self.step))
         )
 
     async def _check_submission(
         self, evidence: HarborEvidence, submission: StepSubmission, trees: Path, pairs: int
     ) -> HarborControlCheck:
-        prove = None if self.oracle is None else partial(self._prove, pairs)
-        controls = with_uncontrolled(await known_controls(self.key, prove, pairs), evidence.statuses)
+        controls = with_uncontrolled(await self._controls(pairs), evidence.statuses)
         seen = []
         for variant in choose_variants(controls, pairs):
             files = variant_files(controls, test_sources(self.step), variant)
@@ -106,21 +125,22 @@ class SeparateVerifier:
                 summary = control_summary(controls, None)
                 return HarborControlCheck(target=None, cause=Cause.TESTS_FAILED, reason=reason, controls=summary)
             if altered_pass(controls, seen):
-                break
-        return judged(None, controls, seen)
+                return judged(None, controls, seen)
+        data_run = as_test_run(await self._run(submission, trees, controls.data)) if controls.data_tests else None
+        return judged(None, controls, seen, data_run=data_run)
 
-    async def _prove(self, pairs: int) -> ControlSet:
+    async def _prove(self, pairs: int) -> HarborControls:
         assert self.oracle is not None  # noqa: S101 - asked before
-        known: dict[tuple[tuple[str, bytes], ...], TestRun] = {}
+        known: dict[tuple[tuple[str, bytes], ...], HarborEvidence] = {}
         async with self.oracle() as (submission, trees):
 
-            async def run(files: Mapping[str, bytes], _name: str) -> TestRun:
+            async def run(files: Mapping[str, bytes]) -> HarborEvidence:
                 variant = tuple(sorted(files.items()))
                 if variant not in known:
-                    known[variant] = as_test_run(await self._run(submission, trees, files))
+                    known[variant] = await self._run(submission, trees, files)
                 return known[variant]
 
-            return await prove_with(await run({}, ""), test_sources(self.step), run, pairs)
+            return await prove_with(await run({}), self.step, run, pairs)
 
     async def _run_beside_nothing(
         self, evidence: HarborEvidence, submission: StepSubmission, trees: Path

@@ -15,13 +15,12 @@ import msgspec
 
 from proctor.benchmarks.harbor.control_check import KeepOracle, VerifierControlChecker, grading_targets
 from proctor.benchmarks.harbor.task import HarborStep, HarborTask
-from proctor.benchmarks.harbor.test_variants import with_uncontrolled
+from proctor.benchmarks.harbor.test_variants import HarborControls, with_uncontrolled
 from proctor.benchmarks.harbor.verdict_rule import HarborControlCheck, HarborEvidence, comes_to_a_result, judge
 from proctor.benchmarks.harbor.verifier import CopyState, VerifierSetup, clean, make_ready, verify, verify_variant
 from proctor.core.causes import Status
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError
-from proctor.grading.controls import ControlSet
 from proctor.grading.state import (
     FinalFiles,
     GradingTarget,
@@ -113,6 +112,8 @@ class SharedVerifier:
             seen = evidence.quarantine_result
             passes = judge(evidence, self.grader).status is Status.RESOLVED
             may_be_late = bool(seen.waited_for or seen.late_files)
+            if kept.checkpoint is not None and self.controls and evidence.is_part:
+                return msgspec.structs.replace(evidence, control_check=await checker.run_part(evidence.reward))
             if not passes or kept.checkpoint is None or not (self.controls or may_be_late):
                 return evidence
             if check is None:
@@ -121,10 +122,10 @@ class SharedVerifier:
             check = await checker.with_late_changes(check, seen.late_files)
             return msgspec.structs.replace(evidence, control_check=check)
 
-    async def _check_unseen(self, checker: VerifierControlChecker) -> tuple[ControlSet, HarborControlCheck | None]:
+    async def _check_unseen(self, checker: VerifierControlChecker) -> tuple[HarborControls, HarborControlCheck | None]:
         """Give the variants before anything has seen the tests as they are; None: there is nothing to tell apart."""
         controls = await checker.controls()
-        if not controls.pairs:
+        if controls.is_empty:
             return controls, None
         if not self.is_last:
             await self._wait_for_services()

@@ -133,6 +133,11 @@ def _is_refuted(verdict: Verdict) -> bool:
     return verdict.cause is Cause.TAMPERED or verdict.official is Status.RESOLVED
 
 
+def holds(verdict: Verdict) -> bool:
+    """Whether the reward of a step is what its verifier came to, and nothing was found against it."""
+    return verdict.cause is not Cause.TAMPERED and verdict.official is None
+
+
 def _findings(steps: HarborSteps, verdicts: Mapping[str, Verdict]) -> tuple[Finding, ...]:
     found = [
         msgspec.structs.replace(finding, detail=f"{step.name}: {finding.detail}")

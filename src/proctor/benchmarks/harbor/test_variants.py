@@ -9,8 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec import field
 
-from proctor.benchmarks.harbor.task import HarborStep
+from proctor.benchmarks.harbor.task import TEST_SCRIPT, HarborStep
+from proctor.benchmarks.harbor.test_data import altered_data
 from proctor.benchmarks.harbor.verdict_rule import WHOLE_SCRIPT, HarborControlCheck, HarborEvidence
 from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
@@ -25,19 +27,41 @@ from proctor.grading.controls import (
     prove_controls,
 )
 from proctor.grading.controls.languages import has_finder
-from proctor.grading.controls.test_variants import altered_test_results, merge_variants
+from proctor.grading.controls.test_variants import FAILING, altered_test_results, merge_variants, variant_files
+from proctor.grading.finding_codes import AuditCode
 from proctor.grading.outcome import InconclusiveKind, InconclusiveRun, TestResults, TestRun
 from proctor.grading.state import CopyFailed, GradingTarget
 from proctor.results.cache import RecordCache, cache_key
 
 VariantRuns = Sequence[tuple[TestVariant, TestRun]]
-RunVariant = Callable[[Mapping[str, bytes], str], Awaitable[TestRun]]
+RunFiles = Callable[[Mapping[str, bytes]], Awaitable[HarborEvidence]]
+"""Runs the verifier with these files in place of its own."""
 
 # Whoever guesses has to guess right this often, beside the first run of the verifier.
 _MIN_GUESSES: Final = 4
 _MAX_PROVED: Final = 40
 _CACHE: Final = "control_sets"
-_VERSION: Final = "harbor_controls@1"
+_VERSION: Final = "harbor_controls@2"
+_SAME: Final = 1e-9
+
+
+class HarborControls(ControlSet):
+    """The altered tests of a verifier, the altered data beside them, and what the solution gets for failing them.
+
+    Attributes:
+        data: files beside the tests, with other values, by path.
+        data_tests: the tests that the solution passes, and fails with those.
+        altered_reward: the solution's reward with all tests altered.
+    """
+
+    data: dict[str, bytes] = field(default_factory=dict)
+    data_tests: tuple[str, ...] = ()
+    altered_reward: float = 1.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be told apart with it."""
+        return not self.pairs and not self.data_tests
 
 
 def test_sources(step: HarborStep) -> dict[str, bytes]:
@@ -73,9 +97,13 @@ def altered_pass(controls: ControlSet, seen: VariantRuns) -> bool:
 
 
 def judged(
-    target: GradingTarget | None, controls: ControlSet, seen: VariantRuns, findings: tuple[Finding, ...] = ()
+    target: GradingTarget | None,
+    controls: HarborControls,
+    seen: VariantRuns,
+    findings: tuple[Finding, ...] = (),
+    data_run: TestRun | None = None,
 ) -> HarborControlCheck:
-    """What variants say whose original tests pass."""
+    """What variants say whose original tests pass, and a run with altered data."""
     altered = altered_test_results(controls, seen, (TestStatus.PASSED,))
     control_check = ControlCheck(
         runs=(merge_variants(controls, seen),),
@@ -88,33 +116,63 @@ def judged(
         controls=control_summary(controls, control_check),
         findings=(*findings, *control_findings(control_check)),
     )
-    if not altered.passed:
+    if altered.passed:
+        change = f"`{altered.passed[0].original}` changed to `{altered.passed[0].altered}`"
+        reason = f"{altered.passed[0].tests[0]} also passes with {change}, so the result is not trusted"
+        return msgspec.structs.replace(made, cause=Cause.TAMPERED, reason=reason)
+    follows = [] if data_run is None else [test for test in controls.data_tests if _passes(data_run, test)]
+    if not follows:
         return made
-    change = f"`{altered.passed[0].original}` changed to `{altered.passed[0].altered}`"
-    reason = f"{altered.passed[0].tests[0]} also passes with {change}, so the result is not trusted"
-    return msgspec.structs.replace(made, cause=Cause.TAMPERED, reason=reason)
+    files = ", ".join(f"tests/{name}" for name in controls.data)
+    return _tampered(made, f"{follows[0]} also passes with other values in {files}, so the result is not trusted")
 
 
-async def known_controls(key: str, prove: Callable[[], Awaitable[ControlSet]] | None, pairs: int) -> ControlSet:
+def judged_part(controls: HarborControls, reward: float, altered: HarborEvidence) -> HarborControlCheck | None:
+    """What is against a reward that is not full: it stays what it is when all tests are altered. None: nothing."""
+    ceiling = controls.altered_reward + _SAME
+    if reward <= ceiling or altered.reward <= ceiling or altered.reward < reward - _SAME:
+        return None
+    made = HarborControlCheck(target=GradingTarget.COPY, controls=control_summary(controls, None))
+    also = f"the reward is {altered.reward:g} with every test altered too"
+    return _tampered(made, f"{also}, where the solution gets {controls.altered_reward:g}, so it is not trusted")
+
+
+def _tampered(made: HarborControlCheck, reason: str) -> HarborControlCheck:
+    finding = Finding(code=AuditCode.CONTROL_PASSED, path=f"tests/{TEST_SCRIPT}", detail=reason)
+    return msgspec.structs.replace(made, cause=Cause.TAMPERED, reason=reason, findings=(*made.findings, finding))
+
+
+def _passes(run: TestRun, test: str) -> bool:
+    return run.tests.get(test) is TestStatus.PASSED
+
+
+def everything_altered(controls: HarborControls, step: HarborStep) -> dict[str, bytes]:
+    """The test files with all alterations."""
+    whole = TestVariant(altered=tuple(range(len(controls.alterations))))
+    return variant_files(controls, test_sources(step), whole)
+
+
+async def known_controls(key: str, prove: Callable[[], Awaitable[HarborControls]] | None, pairs: int) -> HarborControls:
     """The altered tests that a right state fails: from the cache, or proved with the task's own solution."""
     if not pairs:
-        return ControlSet(reason="controls are off")
+        return HarborControls(reason="controls are off")
     if prove is None:
-        return ControlSet(reason="the task has no solution to prove them with")
-    cache, name = RecordCache(ControlSet, _CACHE), cache_key(_VERSION, key)
-    known = cache.get(name)
-    if known is not None:
-        return known
-    try:
-        made = await prove()
-    except (InfrastructureError, CopyFailed) as error:
-        return ControlSet(reason=f"the solution could not be tried: {error}")
-    if made.pairs:
-        cache.put(name, made)
-    return made
+        return HarborControls(reason="the task has no solution to prove them with")
+    cache, name = RecordCache(HarborControls, _CACHE), cache_key(_VERSION, key)
+    async with cache.lock(name):
+        known = cache.get(name)
+        if known is not None:
+            return known
+        try:
+            made = await prove()
+        except (InfrastructureError, CopyFailed) as error:
+            return HarborControls(reason=f"the solution could not be tried: {error}")
+        if not made.is_empty:
+            cache.put(name, made)
+        return made
 
 
-def with_uncontrolled(controls: ControlSet, live: Mapping[str, TestStatus]) -> ControlSet:
+def with_uncontrolled(controls: HarborControls, live: Mapping[str, TestStatus]) -> HarborControls:
     """The same; where nothing was proved of any test, those that pass on the machine are the ones without control."""
     if controls.tests or controls.uncontrolled:
         return controls
@@ -122,16 +180,31 @@ def with_uncontrolled(controls: ControlSet, live: Mapping[str, TestStatus]) -> C
     return msgspec.structs.replace(controls, uncontrolled=passing or (WHOLE_SCRIPT,))
 
 
-async def prove_with(plain: TestRun, sources: Mapping[str, bytes], run: RunVariant, pairs: int) -> ControlSet:
-    """Run the control check on the solution; `plain` is how its tests end as they are."""
-    passing = [test for test, status in plain.tests.items() if status is TestStatus.PASSED]
-    if plain.exit_code != 0 or not passing:
-        return ControlSet(uncontrolled=tuple(passing), reason="the solution does not pass a second time")
+async def prove_with(plain: HarborEvidence, step: HarborStep, run: RunFiles, pairs: int) -> HarborControls:
+    """Run the control check on the solution; `plain` is what its verifier gives with its tests as they are."""
+    unaltered, sources = as_test_run(plain), test_sources(step)
+    passing = [test for test, status in unaltered.tests.items() if status is TestStatus.PASSED]
+    if unaltered.exit_code != 0 or not passing:
+        return HarborControls(uncontrolled=tuple(passing), reason="the solution does not pass a second time")
     some = random.SystemRandom().sample(passing, min(_MAX_PROVED, len(passing)))
     rest = tuple(test for test in passing if test not in set(some))
     requests = prove_controls(some, (), sources, pairs=pairs, others=rest)
-    made = await make_runs(requests, run)
-    return msgspec.structs.replace(made, uncontrolled=(*made.uncontrolled, *rest))
+
+    async def give(files: Mapping[str, bytes], _name: str) -> TestRun:
+        return as_test_run(await run(files))
+
+    made = await make_runs(requests, give)
+    found = {name: getattr(made, name) for name in made.__struct_fields__}
+    controls = HarborControls(**found | {"uncontrolled": (*made.uncontrolled, *rest)})
+    if controls.alterations:
+        reward = (await run(everything_altered(controls, step))).reward
+        controls = msgspec.structs.replace(controls, altered_reward=reward)
+    data = altered_data(step)
+    if data:
+        seen = as_test_run(await run(data))
+        failed = tuple(test for test in passing if seen.tests.get(test) in FAILING)
+        controls = msgspec.structs.replace(controls, data=data, data_tests=failed)
+    return controls
 
 
 def as_test_run(evidence: HarborEvidence) -> TestRun:

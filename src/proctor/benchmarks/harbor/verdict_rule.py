@@ -66,7 +66,8 @@ class HarborEvidence(Record):
         works_untouched: it broke here, and comes to a result where nobody has worked.
         statuses: how single tests ended, where its report or its output names them.
         refused_hosts: the hosts that were asked for, in all phases, and are not among those that the task allows.
-        control_check: None where the verifier gave less than a full reward, or controls were turned off.
+        control_check: None where the verifier gave less than a full reward and nothing is against that, or controls
+            were turned off.
     """
 
     task_id: str
@@ -91,6 +92,11 @@ class HarborEvidence(Record):
         if self.verifier_run.timed_out:
             return False
         return self.rewards is None or (self.reward < 1 and self.tests_expected and self.tests is None)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the verifier came to a result that is neither nothing nor a full reward."""
+        return not self.verifier_run.timed_out and not self.is_inconclusive and 0 < self.reward < 1
 
     @property
     def reward(self) -> float:
@@ -193,6 +199,8 @@ def judge(evidence: HarborEvidence, grader: str) -> Verdict:
     elif reward >= 1 and fakes:
         status, cause = Status.UNRESOLVED, Cause.TAMPERED
         reason = f"a full reward, but the verifier calls a replaced program: {', '.join(fakes)}"
+    elif reward < 1 and evidence.control_check is not None and evidence.control_check.cause is Cause.TAMPERED:
+        cause, reason = Cause.TAMPERED, evidence.control_check.reason
     elif reward < 1:
         cause, reason = Cause.TESTS_FAILED, f"{reason}{_kill_note(evidence.quarantine_result.killed)}"
     elif evidence.control_check is not None and evidence.control_check.cause is not None:

@@ -1,0 +1,43 @@
+"""What a verifier's rewards with altered tests say."""
+
+import pytest
+
+from proctor.benchmarks.harbor import HarborEvidence
+from proctor.benchmarks.harbor.test_variants import HarborControls, judged_part
+from proctor.core.causes import Cause
+from proctor.grading.state import QuarantinedEnvironment, ShellResult
+
+
+def evidence(rewards: dict[str, float]) -> HarborEvidence:
+    return HarborEvidence(
+        task_id="t",
+        rewards=rewards,
+        problem="",
+        tests=None,
+        verifier_run=ShellResult(exit_code=0, stdout="", stderr="", seconds=1.0),
+        quarantine_result=QuarantinedEnvironment(grader_dir="/g", search_path="/bin"),
+        environment="docker:x",
+        tests_expected=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("solution", "reward", "altered", "is_trusted"),
+    [
+        (0.0, 0.5, 0.0, True),
+        (0.0, 0.99, 0.99, False),
+        # Some of what is rewarded has no altered version: the solution keeps as much.
+        (0.5, 0.5, 0.5, True),
+        (0.5, 0.75, 0.25, True),
+        (0.5, 0.75, 0.75, False),
+        # Nothing was proved.
+        (1.0, 0.99, 0.99, True),
+    ],
+)
+def test_a_part_of_a_reward_is_lower_with_altered_tests(
+    solution: float, reward: float, altered: float, is_trusted: bool
+) -> None:
+    seen = judged_part(HarborControls(altered_reward=solution), reward, evidence({"reward": altered}))
+    assert (seen is None) is is_trusted
+    if seen is not None:
+        assert (seen.cause, [finding.code for finding in seen.findings]) == (Cause.TAMPERED, ["control-passed"])
