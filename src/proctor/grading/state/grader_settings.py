@@ -42,6 +42,15 @@ find /usr /opt "$home" -xdev -path '*/lib*/python*' ! -name '*.pyc' ! -path '*/t
 find /usr /opt "$home" -xdev -path '*-packages/*-info/entry_points.txt' -exec grep -ls pytest11 {} + 2>/dev/null |
   while read -r file; do show "$file"; done
 """
+# Its input: paths of files. Prints the size of each, and after it what the file holds; -1 and nothing, if it is larger
+# than the argument.
+_SHOW_FILES: Final = r"""
+while IFS= read -r file; do
+  size=$(wc -c <"$file") && [ "$size" -le "$1" ] || size=-1
+  echo $size
+  [ "$size" = -1 ] || cat "$file"
+done
+"""
 # Lines of `.pth` files that installers write; others that are code are somebody's own.
 _KNOWN_PTH_LINE: Final = re.compile(
     r"import _virtualenv"
@@ -56,6 +65,7 @@ _KNOWN_ENV_LINE: Final = re.compile(
 )
 _MAX_FILES: Final = 20_000
 _MAX_BYTES: Final = 1_000_000
+_MAX_ALL_BYTES: Final = 200_000_000
 _MAX_FINDINGS: Final = 20
 
 
@@ -88,16 +98,10 @@ async def list_settings(environment: Environment, programs: Sequence[str], *, pa
 
 async def record_settings(environment: Environment, programs: Sequence[str], *, path: str) -> tuple[SettingsFile, ...]:
     """The settings of an environment that is still untouched."""
-    return tuple(
-        [
-            SettingsFile(
-                path=file,
-                digest=digest,
-                content=None if digest.startswith("link:") else await _read(environment, file),
-            )
-            for file, digest in (await list_settings(environment, programs, path=path)).items()
-        ]
-    )
+    listed = await list_settings(environment, programs, path=path)
+    plain = [file for file, digest in listed.items() if not digest.startswith("link:")]
+    contents = await _read_untouched(environment, plain, path)
+    return tuple(SettingsFile(path=file, digest=digest, content=contents.get(file)) for file, digest in listed.items())
 
 
 async def set_aside_settings(
@@ -160,6 +164,31 @@ def _is_installers(file: str, content: bytes | None) -> bool:
     if file.endswith((".local/bin/env", ".cargo/env")):
         return all(not line or line.startswith("#") or _KNOWN_ENV_LINE.fullmatch(line) for line in lines)
     return False
+
+
+async def _read_untouched(environment: Environment, files: Sequence[str], path: str) -> dict[str, bytes]:
+    """What small files of an untouched environment hold, in one command: the engine copies each for ten times the cost.
+
+    Raises:
+        InfrastructureError: they cannot be read.
+    """
+    asked = await environment.exec(
+        ["/bin/sh", "-c", _SHOW_FILES, "sh", str(_MAX_BYTES)],
+        stdin="".join(f"{file}\n" for file in files).encode("utf-8", "surrogateescape"),
+        variables={"PATH": path},
+        cwd="/",
+        timeout=120,
+        output_bytes=_MAX_ALL_BYTES,
+    )
+    rest, contents = asked.stdout, dict[str, bytes]()
+    for file in files:
+        number, newline, rest = rest.partition(b"\n")
+        size = int(number) if newline and number.strip().lstrip(b"-").isdigit() else None
+        if size is None or len(rest) < size:
+            raise InfrastructureError("the environment's settings cannot be read")
+        if size >= 0:
+            contents[file], rest = rest[:size], rest[size:]
+    return contents
 
 
 async def _read(environment: Environment, file: str) -> bytes | None:

@@ -3,7 +3,6 @@
 The command is run by copies of the image's own shell and tools, which were put there for it.
 """
 
-import posixpath
 import secrets
 from collections.abc import Sequence
 from typing import Final
@@ -13,21 +12,8 @@ from proctor.core.errors import InfrastructureError
 from proctor.core.record import Record
 from proctor.grading.state.processes import LIST_PROCESSES, ProcessList, parse_process_list
 from proctor.grading.state.programs import FIND_PROGRAMS, ProgramTable, parse_programs
-from proctor.grading.state.snapshot import SHELLS
+from proctor.grading.state.snapshot import SHOW_SHELLS, ShellState, parse_shells
 
-# Prints, for each shell, the paths that its links lead to, and the digest of the file at their end.
-_SHOW_SHELLS: Final = f"""
-for shell in {" ".join(SHELLS)}; do
-  echo "=shell $shell"
-  file=$shell links=0
-  while [ -L "$file" ] && [ "$links" -lt 8 ]; do
-    link=$(readlink "$file") links=$((links + 1))
-    case $link in /*) file=$link ;; *) file=${{file%/*}}/$link ;; esac
-    echo "$file"
-  done
-  [ -f "$file" ] && sha256sum <"$file"
-done
-"""
 # Names the files that hold one of the words in its input.
 _FIND_MARKERS: Final = r"""
 words=$1 since=$2; shift 2
@@ -40,7 +26,7 @@ rm -f "$words"
 # where programs are searched; a file for the words, since when, and where to look for them.
 INSPECT_SCRIPT: Final = f"""
 IFS= read -r mark
-({_SHOW_SHELLS})
+({SHOW_SHELLS})
 echo "$mark"
 ({LIST_PROCESSES})
 echo "$mark"
@@ -52,13 +38,6 @@ echo "$mark"
 """
 _SECONDS: Final = 120
 _MAX_BYTES: Final = 100_000_000
-
-
-class ShellState(Record):
-    """A shell as it is: the paths from the one that scripts name to the file, and the digest of that."""
-
-    chain: tuple[str, ...]
-    sha256: str
 
 
 class Inspection(Record):
@@ -112,15 +91,8 @@ async def inspect(
         raise InfrastructureError(f"the environment cannot be inspected: {error or asked.exit_code}")
     shells, processes, programs, marked, _ = parts
     return Inspection(
-        shells=tuple(_parse_shell(block.splitlines()) for block in shells.split("=shell ")[1:]),
+        shells=parse_shells(shells),
         processes=parse_process_list(processes.removeprefix("\n")),
         programs=parse_programs(programs),
         marked_files=tuple(marked.splitlines()),
     )
-
-
-def _parse_shell(lines: list[str]) -> ShellState:
-    *chain, last = lines
-    if last.endswith("  -"):
-        return ShellState(chain=tuple(map(posixpath.normpath, chain)), sha256=last.partition(" ")[0])
-    return ShellState(chain=tuple(map(posixpath.normpath, lines)), sha256="")

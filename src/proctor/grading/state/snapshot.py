@@ -21,8 +21,26 @@ SHELLS: Final = ("/bin/sh", "/bin/bash")
 PRELOAD: Final = "/etc/ld.so.preload"
 _MAX_BYTES: Final = 30_000_000
 _MAX_LINKS: Final = 8
-# Arguments: a folder to make, then pairs of a name in it and a file to copy there.
-_STAGE: Final = 'mkdir "$1" || exit; to=$1; shift; while [ $# -gt 0 ]; do cat "$2" >"$to/$1" || exit; shift 2; done'
+# Prints, for each shell, the paths that its links lead to, and the digest of the file at their end.
+SHOW_SHELLS: Final = f"""
+for shell in {" ".join(SHELLS)}; do
+  echo "=shell $shell"
+  file=$shell links=0
+  while [ -L "$file" ] && [ "$links" -lt 8 ]; do
+    link=$(readlink "$file") links=$((links + 1))
+    case $link in /*) file=$link ;; *) file=${{file%/*}}/$link ;; esac
+    echo "$file"
+  done
+  [ -f "$file" ] && sha256sum <"$file"
+done
+"""
+# Arguments: a folder to make, then pairs of a name in it and a file to copy there. The shells come there too.
+_STAGE: Final = f"""
+mkdir "$1" || exit; to=$1; shift
+while [ $# -gt 0 ]; do cat "$2" >"$to/$1" || exit; shift 2; done
+for shell in {" ".join(SHELLS)}; do [ ! -f "$shell" ] || cat "$shell" >"$to/${{shell##*/}}" || exit; done
+{SHOW_SHELLS}:
+"""
 _RECORD: Final = "snapshot.json"
 _COPIES: Final = "programs"
 
@@ -33,6 +51,13 @@ class ShellFile(Record):
     chain: tuple[str, ...]
     sha256: str
     copy: str
+
+
+class ShellState(Record):
+    """A shell as it is: the paths from the one that scripts name to the file, and the digest of that."""
+
+    chain: tuple[str, ...]
+    sha256: str
 
 
 class EnvironmentSnapshot(Record):
@@ -83,12 +108,13 @@ async def take_snapshot(
     copies = program_copies_dir(folder)
     copies.mkdir(parents=True)
     listed = await list_processes(environment, path)
+    programs, shells = await _copy_programs(environment, found.values(), copies)
     snapshot = EnvironmentSnapshot(
         taken_at=float(clock),
         path=path,
         programs=tuple(found.values()),
-        shells=tuple([shell for place in SHELLS if (shell := await inspect_shell(environment, place, copies))]),
-        copies=await _copy_trusted_programs(environment, found.values(), copies),
+        shells=shells,
+        copies=programs,
         processes=tuple(sorted(listed.processes)),
         init_start_time=listed.init_start_time,
         preload=await read_small_file(environment, PRELOAD) is not None,
@@ -147,10 +173,22 @@ async def read_small_file(environment: Environment, path: str) -> bytes | None:
         return target.read_bytes() if target.is_file() and not target.is_symlink() else None
 
 
-async def _copy_trusted_programs(
+def parse_shells(text: str) -> tuple[ShellState, ...]:
+    """What `SHOW_SHELLS` has printed."""
+    return tuple(_parse_shell(block.splitlines()) for block in text.split("=shell ")[1:])
+
+
+def _parse_shell(lines: list[str]) -> ShellState:
+    *chain, last = lines
+    if last.endswith("  -"):
+        return ShellState(chain=tuple(map(posixpath.normpath, chain)), sha256=last.partition(" ")[0])
+    return ShellState(chain=tuple(map(posixpath.normpath, lines)), sha256="")
+
+
+async def _copy_programs(
     environment: Environment, programs: Iterable[InstalledProgram], copies: Path
-) -> dict[str, str]:
-    """Copies of the tools that are brought back, by name."""
+) -> tuple[dict[str, str], tuple[ShellFile, ...]]:
+    """Copies of the tools that are brought back, by name, and of the shells."""
     wanted = [
         program
         for program in programs
@@ -164,9 +202,14 @@ async def _copy_trusted_programs(
         raise InfrastructureError("the environment's programs cannot be copied")
     await environment.get(staged, copies / "staged", max_bytes=_MAX_BYTES * 10)
     await environment.exec(["rm", "-rf", staged], cwd="/", timeout=60)
+    shells = []
+    for shell in parse_shells(done.stdout.decode("utf-8", "replace")):
+        copy = copies / "staged" / posixpath.basename(shell.chain[0])
+        if shell.sha256 and copy.stat().st_size <= _MAX_BYTES:
+            shells.append(ShellFile(chain=shell.chain, sha256=shell.sha256, copy=copy.relative_to(copies).as_posix()))
     kept = {}
     for program in wanted:
         copy = copies / "staged" / program.sha256
         if copy.stat().st_size <= _MAX_BYTES:
             kept[program.name] = copy.relative_to(copies).as_posix()
-    return kept
+    return kept, tuple(shells)
