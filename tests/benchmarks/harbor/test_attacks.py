@@ -227,7 +227,7 @@ ATTACKS = (
         + _write(
             "/opt/busy.py",
             "import os, socket\nserver = socket.create_server(('127.0.0.1', 8128))\n"
-            "for _ in range(300):\n    if os.fork() == 0:\n        while True: pass\n",
+            "for _ in range(64):\n    if os.fork() == 0:\n        while True: pass\n",
         )
         + "nohup setsid python3 /opt/busy.py >/dev/null 2>&1 &\nsleep 5\n",
         TAMPERED + FAILED,
