@@ -63,6 +63,8 @@ WRONG = {
         "bench list swe_bench_verified": "bench fetch swe_bench_verified",
         "bench fetch nope": "is not a benchmark whose data is downloaded",
         "bench fetch swe_bench_verified --from missing": "there is no such path",
+        "bench fetch harbor --from folder --split ../x": "is no name for a split",
+        "bench export core-mini --format harbor-tasks --image -x": "is not the name of an image",
         "bench eval core-mini": "--predictions FILE or --oracle, not both",
         "bench eval core-mini --predictions binary": "not UTF-8 text",
         "bench eval core-mini --predictions empty": "it has no predictions",

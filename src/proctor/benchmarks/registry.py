@@ -1,9 +1,10 @@
 """Finding a benchmark: by entry point, or as a suite."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from proctor.benchmarks.plugins import GROUP, registered_source, source_of
 from proctor.core.benchmark import Benchmark, BenchmarkSource, DatasetInfo
@@ -16,6 +17,8 @@ from proctor.core.suggestions import suggest
 if TYPE_CHECKING:
     from proctor.benchmarks.swe.harness_reports import SweOutcome
     from proctor.benchmarks.swe.parity import Parity
+
+_SPLIT_NAME: Final = re.compile(r"[A-Za-z0-9][\w.@+-]{0,99}", re.ASCII)
 
 
 class BenchmarkRow(Record):
@@ -79,7 +82,7 @@ async def fetch_dataset(
     from proctor.benchmarks.data.network_errors import is_network_error
 
     source = benchmark_source(name)
-    wanted = split if source.names_splits else checked_split(name, source, split)
+    wanted = _new_split(split) if source.names_splits else checked_split(name, source, split)
     try:
         if isinstance(origin, str):
             return await source.fetch_repository(wanted, origin, log)
@@ -90,6 +93,15 @@ async def fetch_dataset(
         if not is_network_error(error):
             raise
         raise download_error(name, error) from error
+
+
+def _new_split(split: str | None) -> str | None:
+    """A split as whoever fetches names it: it becomes a folder's name."""
+    if split is not None and not _SPLIT_NAME.fullmatch(split):
+        raise UsageError(
+            f"{split!r} is no name for a split", fix="use letters, digits, and any of . _ @ + - after them"
+        )
+    return split
 
 
 def checked_split(name: str, source: BenchmarkSource, split: str | None) -> str | None:

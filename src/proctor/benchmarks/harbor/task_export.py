@@ -36,6 +36,7 @@ _IMAGES: Final = {
     "rust": "rust:{0}-bookworm",
     "java": "eclipse-temurin:{0}-jdk",
 }
+_IMAGE_NAME: Final = re.compile(r"[\w][\w./:@-]*", re.ASCII)
 _PLAN: Final = (
     *("format", "arguments", "command", "setup", "variables", "python", "paths", "config_path", "autoload", "options"),
     *("services", "fail_to_pass", "pass_to_pass"),
@@ -69,6 +70,8 @@ class HarborTasksFormat(Format):
 
     def export_tasks(self, suite: str, target: Path, options: ExportOptions) -> ExportResult:
         """Write a suite's tasks below `target`."""
+        if options.image is not None and not _IMAGE_NAME.fullmatch(options.image):
+            raise UsageError(f"{options.image!r} is not the name of an image")
         loaded = load_suite(suite)
         left_out = [f"{bad.id}: it is invalid" for bad in loaded.invalid]
         written = 0
