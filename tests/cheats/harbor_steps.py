@@ -43,6 +43,22 @@ SEPARATE = TASK | {
     .replace("\n[agent]", '\nartifacts = ["/app"]\n[agent]', 1)
     .replace('name = "second"\n', 'name = "second"\n[steps.verifier]\nenvironment_mode = "separate"\n')
 }
+# What is started in a step with a verifier of its own serves the next one.
+_SERVE = (
+    "nohup python3 -m http.server 8000 -d /app >/dev/null 2>&1 &\n"
+    "until (echo >/dev/tcp/localhost/8000) 2>/dev/null; do sleep 0.1; done\n"
+)
+SERVED = TASK | {
+    "task.toml": SEPARATE["task.toml"]
+    .replace('[steps.verifier]\nenvironment_mode = "separate"\n', "")
+    .replace('name = "first"\n', 'name = "first"\n[steps.verifier]\nenvironment_mode = "separate"\n'),
+    "steps/first/solution/solve.sh": f"#!/bin/bash\necho alpha >>log.txt; echo 1 >count.txt\n{_SERVE}",
+    "steps/second/tests/test_outputs.py": TASK["steps/second/tests/test_outputs.py"].replace(
+        "int(Path('/app/count.txt').read_text())",
+        "int(__import__('urllib.request').request.urlopen('http://localhost:8000/count.txt').read())",
+    ),
+}
+SERVING_FIRST = f"bash -c '{SERVED['steps/first/solution/solve.sh'].partition(chr(10))[2]}'\n"
 FIRST = "cd /app; echo alpha >>log.txt; echo 1 >count.txt\n"
 SECOND = "cd /app; sh next.sh >>log.txt; echo 2 >count.txt\n"
 _FORGED = "print('==== 2 passed in 0.01s ====')"

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from cheats.harbor_steps import ATTACKS, FIRST, GATED, SECOND, SEPARATE, TASK, StepAttack
+from cheats.harbor_steps import (
+    ATTACKS,
+    FIRST,
+    GATED,
+    SECOND,
+    SEPARATE,
+    SERVED,
+    SERVING_FIRST,
+    TASK,
+    StepAttack,
+)
 from environment_factory import sh, without_clock
 from harbor_world import opened, verdict_of, write_task
 from proctor.core.benchmark import GradeOptions
@@ -55,3 +65,11 @@ async def test_honest_steps_are_resolved_without_findings(
     assert (verdict.status, verdict.findings) == (Status.RESOLVED, ()), verdict
     assert verdict.controls is not None
     assert verdict.controls.controlled == 4
+
+
+@pytest.mark.long
+async def test_a_service_of_a_step_with_a_verifier_of_its_own_stays_for_the_next_one(
+    provider: DockerProvider, tmp_path: Path
+) -> None:
+    verdict = await verdict_on(SERVED, {"first": f"cd /app; {SERVING_FIRST}", "second": SECOND}, provider, tmp_path)
+    assert (verdict.status, verdict.findings) == (Status.RESOLVED, ()), verdict

@@ -20,7 +20,7 @@ from proctor.benchmarks.harbor.artifacts import (
     write_archive,
 )
 from proctor.benchmarks.harbor.as_task import as_task
-from proctor.benchmarks.harbor.collect import collect_shared, collect_step, end_leftovers
+from proctor.benchmarks.harbor.collect import KeptBefore, collect_shared, collect_step
 from proctor.benchmarks.harbor.preparation import (
     network_of,
     prepare_step,
@@ -367,12 +367,10 @@ class HarborBenchmark(StateGradedBenchmark):
         """What is submitted for a step: artifacts, or what a shared verifier says."""
         harbor, before = self._task(task), load_snapshot(folder / self.GRADING_DIR)
         if step.verifier.environment is not None:
-            found = await end_leftovers(step, environment, before)
             trees = folder / self.GRADING_DIR / _TREES
             trees.mkdir(exist_ok=True)
-            known = read_artifact_folders(folder / self.GRADING_DIR)
-            one = await collect_step(harbor, step, environment, trees, known)
-            return msgspec.structs.replace(one, findings=(*found, *one.findings))
+            kept = KeptBefore(before, read_artifact_folders(folder / self.GRADING_DIR))
+            return await collect_step(harbor, step, environment, trees, kept)
         findings = await collect_shared(step, environment, before)
         await environment.set_network(*network_of(step.verifier.network or harbor.environment.network))
         evidence = await self._verify_shared(task, step, environment, folder, options, is_last=is_last)

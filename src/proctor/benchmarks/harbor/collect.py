@@ -1,7 +1,7 @@
 """What happens between the agent and the verifier: what runs ends, commands of `collect` run, artifacts are copied."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from proctor.benchmarks.harbor.artifacts import ArtifactFolders, CollectedArtifact, StepSubmission, copy_artifacts
 from proctor.benchmarks.harbor.preparation import as_user, user_of
@@ -17,30 +17,35 @@ _MAX_ROUNDS: Final = 4
 _MAX_OUTPUT: Final = 4_000
 
 
+class KeptBefore(NamedTuple):
+    """What is known of a machine from before the agent worked on it."""
+
+    snapshot: EnvironmentSnapshot
+    folders: ArtifactFolders
+
+
 async def collect_shared(
     step: HarborStep, environment: Environment, before: EnvironmentSnapshot
 ) -> tuple[Finding, ...]:
     """Run the commands of `collect` before a verifier where the agent worked; what stands against the machine."""
     if not step.verifier.collect:
         return ()
-    findings = await end_leftovers(step, environment, before)
+    findings = await end_leftovers(environment, before, LeftoverPolicy.SERVICES)
     for is_main in (True, False):
         await _run_commands(step, environment, is_main=is_main)
     return findings
 
 
-async def end_leftovers(step: HarborStep, environment: Environment, before: EnvironmentSnapshot) -> tuple[Finding, ...]:
+async def end_leftovers(
+    environment: Environment, before: EnvironmentSnapshot, policy: LeftoverPolicy
+) -> tuple[Finding, ...]:
     """End what the agent has left running: it must change nothing after its time.
-
-    Services stay where the verifier or commands of `collect` may ask them.
 
     A machine on which no command can be run is the agent's doing; its files can be copied out all the same.
 
     Raises:
         InfrastructureError: the environment is gone.
     """
-    asked = step.verifier.environment is None or any(one.service == MAIN_SERVICE for one in step.verifier.collect)
-    policy = LeftoverPolicy.SERVICES if asked else LeftoverPolicy.END
     try:
         for _ in range(_MAX_ROUNDS):
             listed = await list_processes(environment, before.path)
@@ -57,9 +62,12 @@ async def end_leftovers(step: HarborStep, environment: Environment, before: Envi
 
 
 async def collect_step(
-    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, folders: ArtifactFolders
+    task: HarborTask, step: HarborStep, environment: Environment, trees: Path, kept: KeptBefore
 ) -> StepSubmission:
     """Run the commands of `collect`, then copy the artifacts out: first of the agent's container, then of others.
+
+    The agent's services stay for the commands in its container, and for another step. After the last one they end
+    before anything is copied: other services are asked when nothing of the agent's runs, as in Harbor.
 
     Raises:
         LimitReached: the artifacts are larger than allowed.
@@ -67,11 +75,16 @@ async def collect_step(
     """
     artifacts = task.artifacts_of(step)
     of_others = tuple(one.source for one in artifacts if one.service != MAIN_SERVICE)
+    is_last = step is task.steps[-1]
+    findings: list[Finding] = []
+    if not is_last or any(one.service == MAIN_SERVICE for one in step.verifier.collect):
+        findings += await end_leftovers(environment, kept.snapshot, LeftoverPolicy.SERVICES)
     done: list[ShellResult] = []
     made: list[CollectedArtifact] = []
-    findings: list[Finding] = []
     for is_main in (True, False):
         done += await _run_commands(step, environment, is_main=is_main)
+        if is_main and is_last:
+            findings += await end_leftovers(environment, kept.snapshot, LeftoverPolicy.END)
         chosen = tuple(one for one in artifacts if (one.service == MAIN_SERVICE) is is_main)
         copied, found = await copy_artifacts(
             environment,
@@ -79,14 +92,14 @@ async def collect_step(
             trees,
             f"step{task.steps.index(step)}-{'main' if is_main else 'other'}-",
             of_others=of_others if is_main else (),
-            folders=folders,
+            folders=kept.folders,
         )
         made += copied
         findings += found
     return StepSubmission(
         name=step.name,
         artifacts=tuple(made),
-        findings=tuple(findings),
+        findings=tuple(dict.fromkeys(findings)),
         collected=tuple(done),
         refused_hosts=environment.refused_hosts,
     )
