@@ -42,6 +42,7 @@ _MIN_GUESSES: Final = 4
 _MAX_PROVED: Final = 40
 _CACHE: Final = "control_sets"
 _VERSION: Final = "harbor_controls@2"
+_MAX_SINGLE_FILES: Final = 8
 _SAME: Final = 1e-9
 
 
@@ -199,12 +200,27 @@ async def prove_with(plain: HarborEvidence, step: HarborStep, run: RunFiles, pai
     if controls.alterations:
         reward = (await run(everything_altered(controls, step))).reward
         controls = msgspec.structs.replace(controls, altered_reward=reward)
-    data = altered_data(step)
-    if data:
-        seen = as_test_run(await run(data))
-        failed = tuple(test for test in passing if seen.tests.get(test) in FAILING)
-        controls = msgspec.structs.replace(controls, data=data, data_tests=failed)
-    return controls
+    data, failed = await _prove_data(altered_data(step), passing, run)
+    return msgspec.structs.replace(controls, data=data, data_tests=failed)
+
+
+async def _prove_data(
+    data: dict[str, bytes], passing: Sequence[str], run: RunFiles
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """The files with which the solution fails tests, and those tests; without files that keep tests from being run."""
+
+    async def failed_with(files: dict[str, bytes]) -> tuple[str, ...] | None:
+        seen = as_test_run(await run(files))
+        if any(test not in seen.tests for test in passing):
+            return None
+        return tuple(test for test in passing if seen.tests[test] in FAILING)
+
+    failed = await failed_with(data) if data else ()
+    if failed is None and len(data) > 1:
+        single = list(data.items())[:_MAX_SINGLE_FILES]
+        data = {name: content for name, content in single if await failed_with({name: content})}
+        failed = await failed_with(data) if data else ()
+    return (data, failed) if failed else ({}, ())
 
 
 def as_test_run(evidence: HarborEvidence) -> TestRun:
