@@ -22,3 +22,8 @@ from proctor.grading.state.grader_settings import is_named_in
 )
 def test_a_file_is_named_by_its_whole_name(text: str, file: str, is_named: bool) -> None:
     assert is_named_in(text, file) is is_named
+
+
+def test_a_word_is_enough_where_that_is_asked_for() -> None:
+    assert is_named_in("Put it into answer, below /etc", "/etc/answer", any_word=True)
+    assert not is_named_in("Wait 12470 s", "/var/lib/db/1247", any_word=True)

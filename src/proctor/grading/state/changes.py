@@ -3,6 +3,7 @@
 from typing import Final
 
 from proctor.core.environment import Environment
+from proctor.grading.state.grader_settings import is_named_in
 
 # Places of the system, and files that services go on writing.
 _PRUNED: Final = "/proc /sys /dev /run /logs /tests".split()  # noqa: SIM905 - paths read best as words
@@ -33,7 +34,7 @@ async def files_changed_after_deadline(
 
 
 def _can_be_work(file: str, named: str) -> bool:
-    if file.rpartition("/")[2] in named:
+    if is_named_in(named, file, any_word=True):
         return True
     return not _is_of_service(file) and (
         file.startswith(_LIVE_PLACES) or not file.startswith(tuple(f"{place}/" for place in _SYSTEM_PLACES))

@@ -134,13 +134,13 @@ async def set_aside_settings(
     return findings[:_MAX_FINDINGS]
 
 
-def is_named_in(text: str, file: str) -> bool:
-    """Whether a text names a file: by its name, or where that could be any word (`env`), by the end of its path.
+def is_named_in(text: str, file: str, *, any_word: bool = False) -> bool:
+    """Whether a text names a file: by its name, or, if that could be any word (`env`), by the end of its path.
 
-    A name that is only part of a longer one is another file's, or a word's.
+    With `any_word`, such a word is enough. A name that is only part of a longer one is another file's, or a word's.
     """
     folder, _, name = file.rpartition("/")
-    wanted = name if "." in name else f"{folder.rpartition('/')[2]}/{name}"
+    wanted = name if any_word or "." in name else f"{folder.rpartition('/')[2]}/{name}"
     return re.search(rf"(?<![\w.-]){re.escape(wanted)}(?![\w-]|\.\w)", text) is not None
 
 
