@@ -195,7 +195,7 @@ async def pausing(request: Callable[[], Awaitable[Any]]) -> Any:
 
 async def _socket_paths(container: DockerContainer) -> list[str]:
     """The absolute paths at which something in the container listens."""
-    execution = await container.exec(["cat", "/proc/net/unix"], user="0:0")
+    execution = await container.exec(["cat", "/proc/net/unix"], user="0:0", workdir="/")
     output = b""
     async with execution.start() as stream:
         while (message := await stream.read_out()) is not None:

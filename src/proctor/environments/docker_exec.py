@@ -23,6 +23,8 @@ _END_SECONDS: Final = 10
 _FIRST_POLL_SECONDS: Final = 0.1
 _MAX_POLL_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 2.0
+# Without it the engine starts everything where the image says, and nothing once something else stands there.
+_ALWAYS_THERE: Final = "/"
 _START_SCRIPT: Final = 'echo $$; cd -- "$1" || exit 126; shift; unset PWD OLDPWD; exec "$@"'
 # As `inside.processes` does it, with nothing but a shell: stop all that belong to the leader, then kill them.
 _KILL_SCRIPT: Final = r"""
@@ -110,7 +112,9 @@ class ContainerCommand:
         """
         self._first_output = b""
         command = [self._shell, "-c", _START_SCRIPT, "sh", cwd, *argv]
-        execution = await container.exec(command, stdin=bool(stdin), environment=dict(variables), user=user)
+        execution = await container.exec(
+            command, stdin=bool(stdin), environment=dict(variables), user=user, workdir=_ALWAYS_THERE
+        )
         async with execution.start() as stream:
             if stdin:
                 await self._write_and_read(execution, stream, stdin)
@@ -130,7 +134,7 @@ class ContainerCommand:
         if self._leader is None:
             return
         command = [self._shell, "-c", _KILL_SCRIPT, "sh", str(self._leader)]
-        execution = await container.exec(command, stderr=False, user=ROOT)
+        execution = await container.exec(command, stderr=False, user=ROOT, workdir=_ALWAYS_THERE)
         async with execution.start() as stream:
             while await stream.read_out() is not None:
                 pass

@@ -54,6 +54,7 @@ KeepOracle = Callable[[Environment], AbstractAsyncContextManager[FinalFiles]]
 
 _PROCESS_WORDS: Final = (b"psutil", b"pgrep", b"pidof", b"/proc/", b"ps aux", b"ps -", b"systemctl", b'"ps"', b"'ps'")
 _MAX_SHOWN: Final = 5
+_MAX_NAMED: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,17 +128,21 @@ class VerifierControlChecker:
     async def with_late_changes(self, made: HarborControlCheck, late_files: tuple[str, ...]) -> HarborControlCheck:
         """The same; where it passes only on files of later than when the time was up, what changed is against it.
 
+        Where it passed on none of them, and did on the machine itself afterwards, what changed is named as well.
+
         Args:
             made: what `run` has made.
             late_files: what can be work and was changed between then and the verifier's first run.
         """
-        if made.cause is not None or made.target in {None, GradingTarget.COPY}:
+        if made.cause not in {None, Cause.TESTS_FAILED} or made.target is GradingTarget.COPY:
             return made
         late = await self._late_changes(late_files)
         if not late:
             return made
         code = EnvironmentCode.LATE_CHANGE
         named = tuple(Finding(code=code.value, path=file, detail=code.meaning) for file in late)
+        if made.target is None:
+            return msgspec.structs.replace(made, findings=(*made.findings, *named[:_MAX_NAMED]))
         reason = f"fails as it was when the time was up; changed later: {', '.join(late[:_MAX_SHOWN])}"
         return msgspec.structs.replace(made, cause=Cause.TESTS_FAILED, reason=reason, findings=(*made.findings, *named))
 

@@ -22,6 +22,7 @@ from proctor.core.causes import Status
 from proctor.core.environment import Environment
 from proctor.core.errors import InfrastructureError
 from proctor.grading.state import (
+    CopyFailed,
     FinalFiles,
     GradingTarget,
     QuarantinedEnvironment,
@@ -161,8 +162,11 @@ class SharedVerifier:
         for target in (GradingTarget.COPY, GradingTarget.LIVE_FILES):
             if target is GradingTarget.LIVE_FILES:
                 await self._wait_for_services()
-            async with open_grading_target(target, self.environment, kept.checkpoint) as copy:
-                seen = await verify_variant(setup, copy, {}, CopyState.NEW)
+            try:
+                async with open_grading_target(target, self.environment, kept.checkpoint) as copy:
+                    seen = await verify_variant(setup, copy, {}, CopyState.NEW)
+            except CopyFailed:
+                return None
             if judge(seen, self.grader).status is Status.RESOLVED:
                 return seen
         return None if GradingTarget.MACHINE in grading_targets(self.step) else seen

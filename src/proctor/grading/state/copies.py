@@ -20,7 +20,7 @@ from proctor.grading.state.quarantine import QuarantinedEnvironment, restore_she
 
 _MAX_STARTS: Final = 3
 _PAUSE_SECONDS: Final = 1.0
-_NO_START_SIGNS: Final = ("OCI runtime", "has no shell")
+_NO_START_SIGNS: Final = ("OCI runtime", "has no shell", "Cannot mkdir")
 
 
 class GradingTarget(StrEnum):
