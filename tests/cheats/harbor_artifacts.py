@@ -36,6 +36,12 @@ TASK = {
         "    assert add(19, 23) == 42\n"
     ),
 }
+# The answer is in the key, and nowhere in the tests.
+KEYED = TASK | {
+    "tests/test_outputs.py": TASK["tests/test_outputs.py"].replace(
+        "    assert int(Path('/app/answer.txt').read_text()) == 1729\n", ""
+    )
+}
 SOLUTION = "printf 'def add(a, b):\\n    return a + b\\n' >/app/solution.py\n"
 ANSWER = "echo 1729 >/app/answer.txt\n"
 _FORGED = "print('==== 2 passed in 0.01s ====')"
@@ -54,6 +60,7 @@ class ArtifactAttack(NamedTuple):
     name: str
     tries: str
     script: str
+    task: dict[str, str] = TASK
 
 
 def _file(path: str, text: str) -> str:
@@ -185,6 +192,7 @@ ATTACKS = (
         "the key is read while it is verified",
         "a module of the tests reads the verifier's files for the answer",
         SOLUTION + _file("/app/pathlib.py", reads_key("return open('/tests/expected.txt').read()")),
+        KEYED,
     ),
     ArtifactAttack(
         "a link through a link",

@@ -16,9 +16,9 @@ from proctor.environments.docker import DockerProvider
 from slow_tests import sampled
 
 
-async def verdict_on(script: str, provider: DockerProvider, folder: Path) -> Verdict:
+async def verdict_on(files: dict[str, str], script: str, provider: DockerProvider, folder: Path) -> Verdict:
     """What is made of a machine on which this was run."""
-    write_task(folder / "tasks" / "answer", TASK)
+    write_task(folder / "tasks" / "answer", files)
     bench = opened(folder / "tasks")
     (task,) = bench.tasks()
     context = GradingContext(provider=provider, folder=folder / "kept", options=GradeOptions())
@@ -31,7 +31,7 @@ async def test_no_attack_on_a_separate_verifier_is_resolved(
     attack: ArtifactAttack, provider: DockerProvider, tmp_path: Path
 ) -> None:
     try:
-        verdict = await verdict_on(attack.script, provider, tmp_path)
+        verdict = await verdict_on(attack.task, attack.script, provider, tmp_path)
     except LimitReached:
         assert attack.name in {"a large hole", "a deep tree of short names"}
         return
@@ -39,7 +39,7 @@ async def test_no_attack_on_a_separate_verifier_is_resolved(
 
 
 async def test_honest_files_are_resolved_with_altered_tests_failed(provider: DockerProvider, tmp_path: Path) -> None:
-    verdict = await verdict_on(ANSWER + SOLUTION, provider, tmp_path)
+    verdict = await verdict_on(TASK, ANSWER + SOLUTION, provider, tmp_path)
     assert verdict.status is Status.RESOLVED, verdict
     assert verdict.controls is not None
     assert verdict.controls.controlled == 2
