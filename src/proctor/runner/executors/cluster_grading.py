@@ -15,7 +15,6 @@ from proctor.runner.executors.cluster_attempt import receive_work
 from proctor.runner.executors.messages import EvaluationSetup, GradingEnded, HealthFound, NodeEvaluationJob
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
-from proctor.runner.executors.ray_cluster import NodeGone
 from proctor.runner.observer import NodeStatus
 
 
@@ -58,16 +57,15 @@ class ClusterGrader:
     async def _run(
         self, task: Task, prediction: Prediction | None, context: GradingContext
     ) -> GradingEnded | HealthFound:
-        while True:
-            async with self._pool.place("grading") as node:
-                if node is None:
-                    raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
-                job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
-                try:
-                    return await receive_work(node, "evaluate", job, context.folder, self._pool.check_image)
-                except NodeGone as gone:
-                    if node.usable:
-                        node.lose(str(gone))
+        job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
+
+        async def evaluate_on(node: NodeClient) -> GradingEnded | HealthFound:
+            return await receive_work(node, "evaluate", job, context.folder, self._pool.check_image)
+
+        ended = await self._pool.grade(evaluate_on)
+        if ended is None:
+            raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
+        return ended
 
     async def _open_node(self, node: NodeClient) -> None:
         await node.open("open_evaluation", self._setup)

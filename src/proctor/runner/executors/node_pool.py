@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from proctor.core import VERSION
+from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import END_SECONDS, lease_seconds
@@ -19,6 +20,9 @@ from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
 from proctor.runner.executors.ray_cluster import ClusterNode, NodeGone, RayCluster
 from proctor.runner.observer import NodeStatus
+from proctor.runner.retry import MAX_FREE_RETRIES
+
+T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 5.0
 _SILENT_HEAD_SECONDS: Final = 20.0
@@ -155,6 +159,29 @@ class NodePool:
         finally:
             if node is not None:
                 self._give_back(kind, node)
+
+    async def grade(self, work: Callable[[NodeClient], Awaitable[T]], *, preferred: str | None = None) -> T | None:
+        """Grade something on a node, and where that is lost meanwhile on another one; None: the session stops first.
+
+        Raises:
+            InfrastructureError: so many nodes were lost that the grading may be what ends them.
+        """
+        lost = 0
+        while True:
+            async with self.place("grading", preferred=preferred) as node:
+                if node is None:
+                    return None
+                try:
+                    return await work(node)
+                except NodeGone as gone:
+                    if node.usable:
+                        node.lose(str(gone))
+                    lost += node.lost.is_set()
+                    if lost > MAX_FREE_RETRIES:
+                        raise InfrastructureError(
+                            f"{lost} nodes were lost as they graded it, at last {node.name}: {gone}",
+                            cause=Cause.NODE_LOST,
+                        ) from gone
 
     def close_for(self, kind: WorkKind) -> None:
         """Give out no further slots for this; waiting requests get none."""
@@ -323,7 +350,7 @@ class NodePool:
             await self._hooks.open(client)
             if not client.refused and node.id in await self._cluster.drained():
                 client.drained = _DRAINED
-        except (NodeGone, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - a node's trouble is not the session's
             if (problem := await self._other_version(node)) is not None:
                 client.info = NodeInfo(name=node.name, machine=None, proctor="", problems=(problem,))
             else:

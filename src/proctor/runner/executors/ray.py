@@ -118,18 +118,20 @@ class RayExecutor(Executor):
         self, run: RunSession, prediction: Prediction, folder: Path, *, node: str | None, on_started: Callable[[], None]
     ) -> TaskEvaluation:
         """Grade on the node that ran the agent, if it has a free slot; if a node is lost, on another one."""
-        while True:
-            async with self._pool.place("grading", preferred=node) as client:
-                if client is None:
-                    raise _stopped()
-                on_started()
-                job = NodeGradingJob(run_key(run.config), f"grading/{folder}", prediction)
-                try:
-                    return await receive_grading(client, job, folder, self._pool.check_image)
-                except NodeGone as gone:
-                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                    if client.usable:
-                        client.lose(str(gone))
+
+        async def grade_on(client: NodeClient) -> TaskEvaluation:
+            on_started()
+            job = NodeGradingJob(run_key(run.config), f"grading/{folder}", prediction)
+            try:
+                return await receive_grading(client, job, folder, self._pool.check_image)
+            except NodeGone:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                raise
+
+        evaluation = await self._pool.grade(grade_on, preferred=node)
+        if evaluation is None:
+            raise _stopped()
+        return evaluation
 
     async def _open_node(self, node: NodeClient) -> None:
         """Open a worker on a node, and take over what it still has of earlier attempts."""
