@@ -49,7 +49,12 @@ ImageCheck = Callable[[NodeClient, ImageUsed], bool]
 
 
 class ClusterAttempt:
-    """An attempt on one node."""
+    """An attempt on one node.
+
+    Attributes:
+        key: its name among all attempts, once it is made.
+        over: is set when it is stored, or has failed.
+    """
 
     def __init__(
         self,
@@ -66,14 +71,16 @@ class ClusterAttempt:
         self._syncs = syncs
         self._check_image = check_image
         self._charged_usd = 0.0
-        self._key = ""
+        self.key = ""
+        self.over = asyncio.Event()
+        self._is_spool_kept = False
 
     async def make(self, spec: AttemptSpec) -> AttemptOutput:
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
         client, started_at, clock = self._client, time_now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
         job = await asyncio.to_thread(self._job, spec)
-        self._key = job.key
+        self.key = job.key
         spec.progress(f"on {client.name}")
         copy = RecordingCopy(recording)
         receiving = asyncio.create_task(self._receive(job, spec, copy))
@@ -86,7 +93,7 @@ class ClusterAttempt:
                 except NodeGone as gone:
                     client.lose(str(gone))
             receiving.cancel()
-            self._key = ""  # its spool is kept, for when the node comes back
+            self._is_spool_kept = True  # for when the node comes back
             spec.progress(f"{client.name} is lost: waiting for the end of its lease")
             await client.wait_for_lease_end()
             await asyncio.wait({receiving})
@@ -105,8 +112,8 @@ class ClusterAttempt:
 
     def discard_spool(self) -> None:
         """The attempt is stored: the node need not keep it."""
-        if self._key:
-            self._client.send("discard", self._key)
+        if self.key and not self._is_spool_kept:
+            self._client.send("discard", self.key)
 
     def _job(self, spec: AttemptSpec) -> NodeAttemptJob:
         model = self._run.resources.model

@@ -53,6 +53,7 @@ class RayExecutor(Executor):
         self._access = access
         self._syncs = SyncQueue(max_wait_seconds=math.inf)
         self._prefetches = PrefetchPlan()
+        self._attempts: set[ClusterAttempt] = set()
 
     async def check(self) -> None:
         """See that this machine is a node of a cluster that has a token."""
@@ -109,8 +110,13 @@ class RayExecutor(Executor):
                     self._prefetches.given_out(task.id)
                     self._prefetch_on(node)
                 attempt = ClusterAttempt(run, node, reservation, syncs=self._syncs, check_image=self._pool.check_image)
-                yield attempt.make
-                attempt.discard_spool()
+                self._attempts.add(attempt)
+                try:
+                    yield attempt.make
+                    attempt.discard_spool()
+                finally:
+                    self._attempts.discard(attempt)
+                    attempt.over.set()
         finally:
             reservation.release()
 
@@ -137,14 +143,18 @@ class RayExecutor(Executor):
         """Open a worker on a node, and take over what it still has of earlier attempts."""
         await node.open("open", self._setup, self._access)
         if not node.refused:
-            await collect_spool(node, self._runs, self._budget)
+            await collect_spool(node, self._runs, self._budget, self._wait_for_end)
+
+    async def _wait_for_end(self, key: str) -> None:
+        for attempt in [attempt for attempt in self._attempts if attempt.key == key]:
+            await attempt.over.wait()
 
     async def _collect_spools(self) -> None:
         """Take over what could not be when the nodes joined: workers of a killed session may have been ending then."""
         for node in self._pool.usable:
             with suppress(NodeGone, TimeoutError):
                 async with asyncio.timeout(_COLLECT_SECONDS):
-                    await collect_spool(node, self._runs, self._budget)
+                    await collect_spool(node, self._runs, self._budget, self._wait_for_end)
 
     async def _close_when_stopped(self) -> None:
         await self._runs[0].session.stopped.wait()
