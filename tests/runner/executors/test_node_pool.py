@@ -1,7 +1,8 @@
 """Nodes that are given out, and lost."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,12 +16,19 @@ from proctor.runner.executors.ray_cluster import ClusterNode, NodeActor, NodeGon
 from proctor.runner.retry import MAX_FREE_RETRIES
 
 
+async def _never() -> None:
+    raise AssertionError
+
+
+SETTINGS = ClusterSettings("first:6379", False, 1, 1, lambda _: None)
+HOOKS = PoolHooks(open=lambda _: _never(), changed=lambda _: None, stop=lambda _: None)
+
+
 class PoolOfNewNodes(NodePool):
     """Each place is on a node that has just joined; None once there are no more."""
 
     def __init__(self, nodes: int) -> None:
-        hooks = PoolHooks(open=lambda _: _never(), changed=lambda _: None, stop=lambda _: None)
-        super().__init__(ClusterSettings("first:6379", False, 1, 1, lambda _: None), RunBudget(), hooks)
+        super().__init__(SETTINGS, RunBudget(), HOOKS)
         self.given = [_node(f"node{number}") for number in range(nodes)]
         self.left = list(self.given)
 
@@ -29,8 +37,14 @@ class PoolOfNewNodes(NodePool):
         yield self.left.pop(0) if self.left else None
 
 
-async def _never() -> None:
-    raise AssertionError
+class PoolOfUsableNodes(NodePool):
+    """A pool with these nodes."""
+
+    usable: list[NodeClient] = []  # noqa: RUF012 - set below
+
+    def __init__(self, nodes: list[NodeClient]) -> None:
+        super().__init__(SETTINGS, RunBudget(), HOOKS)
+        self.usable = nodes
 
 
 def _node(name: str) -> NodeClient:
@@ -48,6 +62,28 @@ def _node(name: str) -> NodeClient:
 async def _lost(node: NodeClient) -> str:
     node.lose("its worker was killed")
     raise NodeGone("its worker was killed")
+
+
+async def test_a_trial_that_failed_on_a_node_waits_for_another_one_and_holds_up_nobody() -> None:
+    bad, good = _node("bad"), _node("good")
+    pool = PoolOfUsableNodes([bad, good])
+    async with AsyncExitStack() as stack:
+        assert await stack.enter_async_context(pool.place("attempt", avoided={"bad"})) is good
+        async with asyncio.TaskGroup() as group:
+            again = group.create_task(_place(pool, avoided={"bad"}))
+            other = group.create_task(_place(pool))
+            await asyncio.wait({other}, timeout=20)
+            assert other.result() is bad
+            assert not again.done()
+            await stack.aclose()
+    assert again.result() is good
+    pool.usable.remove(good)
+    assert await _place(pool, avoided={"bad"}) is bad, "there is no other"
+
+
+async def _place(pool: NodePool, avoided: Collection[str] = ()) -> NodeClient | None:
+    async with pool.place("attempt", avoided=avoided) as node:
+        return node
 
 
 async def test_a_grading_that_ends_every_node_is_an_error_and_no_endless_loop() -> None:
