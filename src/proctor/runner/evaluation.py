@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -186,12 +186,14 @@ async def open_evaluation(
     Raises:
         UsageError: there is no such benchmark, task or provider, or the options contradict each other.
     """
+    given = {"benchmark": benchmark, "runner": provider}
+    objects = [name for name, value in given.items() if value is not None]
     benchmark = benchmark or open_benchmark(request)
     tasks, invalid = select_tasks(benchmark, request)
     _check_artifacts_folder(request)
     environments = provider or make_provider(request, on_pull)
     try:
-        async with _grader(request, benchmark, log) as cluster:
+        async with _grader(request, benchmark, objects, log) as cluster:
             yield Evaluation(request, benchmark, tasks, invalid, environments, cluster)
     finally:
         if provider is None:  # an object is the caller's, to be closed by the caller
@@ -209,14 +211,16 @@ def _check_artifacts_folder(request: EvaluateRequest) -> None:
 
 @asynccontextmanager
 async def _grader(
-    request: EvaluateRequest, benchmark: Benchmark, log: Callable[[str], None]
+    request: EvaluateRequest, benchmark: Benchmark, objects: Sequence[str], log: Callable[[str], None]
 ) -> AsyncIterator["ClusterGrader | None"]:
     if request.executor == "local":
         yield None
         return
     from proctor.runner.executors.cluster_grading import cluster_grader
     from proctor.runner.executors.node_pool import ClusterSettings
+    from proctor.runner.executors.ray import check_request
 
+    check_request(isolation=request.isolation, own_login=False, objects=objects)
     slots = request.node_slots or request.jobs
     settings = ClusterSettings(request.address, request.insecure_cluster, slots, slots, log)
     async with cluster_grader(request, benchmark, settings) as grader:

@@ -219,7 +219,9 @@ def check_request(*, isolation: bool, own_login: bool, objects: Sequence[str]) -
         UsageError: it cannot.
     """
     if not isolation:
-        raise UsageError("--isolation off is not for clusters: agents could reach every node", fix="leave it out")
+        raise UsageError(
+            "--isolation off is not for clusters: agents and tests could reach every node", fix="leave it out"
+        )
     if own_login:
         raise UsageError("--own-login is for one machine: a login is not sent to other nodes", fix="use a key")
     if objects:
