@@ -20,7 +20,7 @@ from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocat
 from proctor.core.request import EvaluateRequest
 from proctor.core.suggestions import suggest
 from proctor.core.task import Task
-from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_task_health, validate
+from proctor.runner.evaluate import Digest, evaluate, invalid_task_evaluation, invalid_task_health, validate
 from proctor.runner.preflight import OnPull, environment_digest, make_provider
 from proctor.runner.selection import open_benchmark, select_tasks
 
@@ -50,6 +50,11 @@ class Evaluation:
     def _jobs(self) -> int:
         """Tasks that are worked on at once; a cluster has its own limits, node by node."""
         return self.request.jobs if self.cluster is None else _MAX_ON_CLUSTER
+
+    @property
+    def _digest(self) -> Digest | None:
+        """Where images are the nodes', theirs are asked for: this machine pulls none."""
+        return self.cluster.digest if self.cluster is not None and self.provider.uses_images else None
 
     @property
     def _artifacts(self) -> Path:
@@ -85,6 +90,7 @@ class Evaluation:
             on_evaluated=on_evaluated,
             on_started=on_started,
             grade=None if self.cluster is None else self.cluster.grade,
+            digest=self._digest,
         )
 
     async def report(
@@ -149,6 +155,7 @@ class Evaluation:
             on_validated=on_validated,
             on_started=on_started,
             prove=None if self.cluster is None else self.cluster.validate,
+            digest=self._digest,
         )
         return tuple(sorted((*healths, *map(invalid_task_health, self.invalid)), key=lambda health: health.task_id))
 

@@ -20,6 +20,7 @@ from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, Attempt
 from proctor.runner.attempt import AttemptOutput, AttemptSpec
 from proctor.runner.executors.messages import (
     AttemptEnded,
+    DigestFound,
     FileBytes,
     GradingEnded,
     HealthFound,
@@ -242,8 +243,8 @@ async def receive_work(
     job: NodeGradingJob | NodeEvaluationJob,
     folder: Path,
     check_image: ImageCheck,
-) -> GradingEnded | HealthFound:
-    """Have a node grade or validate something; its evidence is stored in `folder`, where the result says it is.
+) -> GradingEnded | HealthFound | DigestFound:
+    """Have a node grade, validate or look at something; its evidence is stored in `folder`.
 
     Raises:
         NodeGone: the node is lost, or its image is another one.
@@ -270,11 +271,7 @@ async def _receive_work(
     job: NodeGradingJob | NodeEvaluationJob,
     folder: Path,
     check_image: ImageCheck,
-) -> GradingEnded | HealthFound:
-    def here(artifacts: str | None, there: str) -> str | None:
-        is_there = artifacts is not None and artifacts.startswith(there)
-        return str(folder) + artifacts.removeprefix(there) if artifacts is not None and is_there else artifacts
-
+) -> GradingEnded | HealthFound | DigestFound:
     async for messages in client.stream(method, job):
         for message in messages:
             match message:
@@ -286,13 +283,29 @@ async def _receive_work(
                     _write(folder, message)
                 case StageFailed():
                     raise _work_error(client, message)
-                case GradingEnded(evaluation=evaluation, folder=there):
-                    moved = here(evaluation.artifacts, there)
-                    return GradingEnded(msgspec.structs.replace(evaluation, artifacts=moved), str(folder))
-                case HealthFound(health=health, folder=there):
-                    moved = here(health.artifacts, there)
-                    return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
+                case GradingEnded() | HealthFound() | DigestFound():
+                    return _with_evidence_in(folder, message)
     raise NodeGone("the node disconnected without a result")
+
+
+def _with_evidence_in(
+    folder: Path, ended: GradingEnded | HealthFound | DigestFound
+) -> GradingEnded | HealthFound | DigestFound:
+    """A result that says where its evidence is here, not where it was on the node."""
+
+    def here(artifacts: str | None, there: str) -> str | None:
+        is_there = artifacts is not None and artifacts.startswith(there)
+        return str(folder) + artifacts.removeprefix(there) if artifacts is not None and is_there else artifacts
+
+    match ended:
+        case GradingEnded(evaluation=evaluation, folder=there):
+            moved = here(evaluation.artifacts, there)
+            return GradingEnded(msgspec.structs.replace(evaluation, artifacts=moved), str(folder))
+        case HealthFound(health=health, folder=there):
+            moved = here(health.artifacts, there)
+            return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
+        case DigestFound():
+            return ended
 
 
 def _work_error(client: NodeClient, failed: StageFailed) -> Exception:
