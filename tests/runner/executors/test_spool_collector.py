@@ -1,4 +1,4 @@
-"""What a node hands in when it comes back: added to the run folder, and booked once."""
+"""What a node still has when it comes back: added to the run folder, and booked once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
