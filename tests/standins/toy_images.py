@@ -2,9 +2,9 @@
 
 import os
 import sys
+from pathlib import Path
 
 from proctor.core.environment import EnvironmentSpec
-from proctor.core.errors import InfrastructureError
 from proctor.environments.local import LocalProvider
 
 
@@ -18,7 +18,8 @@ class ImagedProvider(LocalProvider):
         super().__init__()
 
     async def digest(self, spec: EnvironmentSpec) -> str:
-        """What TOY_IMAGE says; the command itself has no images where TOY_NO_IMAGES is set for it."""
-        if "TOY_NO_IMAGES" in os.environ and sys.argv[0].endswith("proctor"):
-            raise InfrastructureError("an image was to be pulled on the driver's machine")
+        """What TOY_IMAGE says; the command itself notes in the file TOY_PULLED that it would have pulled an image."""
+        if "TOY_PULLED" in os.environ and sys.argv[0].endswith("proctor"):
+            with Path(os.environ["TOY_PULLED"]).open("a") as file:
+                file.write("pulled\n")
         return f"imaged:{os.environ.get('TOY_IMAGE', 'one')}"

@@ -273,12 +273,15 @@ async def test_a_node_whose_environments_fail_costs_no_trial(world: ClusterWorld
 @pytest.mark.long
 async def test_images_of_tasks_that_nodes_grade_are_not_pulled_on_the_drivers_machine(world: ClusterWorld) -> None:
     where = ("--runner", "imaged", "--json", *world.executor_words())
+    pulled = world.head.folder / "pulled"
     for words in (("eval", "toy", "--oracle"), ("eval", "toy", "--oracle"), ("validate", "toy")):
-        code, output = await world.proctor("bench", *words, *where, TOY_NO_IMAGES="1")
+        code, output = await world.proctor("bench", *words, *where, TOY_PULLED=str(pulled))
         assert code == 0, output
         found = json.loads(output[output.index("{\n") : output.rindex("}") + 1])
         assert len(found["tasks"]) == TASKS
         assert all(task.get("healthy") or task["verdict"]["status"] == "resolved" for task in found["tasks"]), output
+    # A report names the image that all tasks share, and that is all.
+    assert pulled.read_text().count("pulled") <= 2
 
 
 @pytest.mark.long
