@@ -83,10 +83,10 @@ async def in_service(world: ClusterWorld, *nodes: WorldNode) -> None:
         await world.restart(node)
 
 
-async def all_ask(world: ClusterWorld, provider: BookProvider, count: int) -> asyncio.subprocess.Process:
+async def all_ask(world: ClusterWorld, provider: BookProvider, count: int, *more: object) -> asyncio.subprocess.Process:
     """Start a run, and wait until so many of its agents wait for the model."""
     provider.answers.clear()
-    run = await world.start_run(provider)
+    run = await world.start_run(provider, *more)
     await eventually(lambda: len(provider.books) == count or run.returncode is not None, "the requests", seconds=240)
     return run
 

@@ -221,6 +221,7 @@ class ClusterWorld:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_enable_metrics_collection": "0",
             "RAY_worker_niceness": "0",
+            "RAY_memory_monitor_refresh_ms": "0",
             "RAY_raylet_start_wait_time_s": "60",  # 30 by default, in which a busy machine does not start a node
             "RAY_agent_register_timeout_ms": "80000",
             "RAY_AUTH_MODE": "token" if self.token else "disabled",

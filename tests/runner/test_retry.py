@@ -24,6 +24,7 @@ def test_infrastructure_errors_are_retried_up_to_the_limit() -> None:
     assert [is_retried(Cause.PROVIDER_ERROR, failures, 2) for failures in (1, 2, 3)] == [True, True, False]
     assert not is_retried(Cause.AGENT_CRASHED, 1, 2)
     assert not is_retried(None, 1, 2)
+    assert not is_retried(Cause.NODE_LOST, 1, 2), "it costs no retry: who gives out nodes counts how many were lost"
 
 
 def test_only_what_no_later_task_can_escape_stops_a_run() -> None:

@@ -38,6 +38,8 @@ from proctor.runner.prefetch import prefetch_environments, release_environment
 
 Grade = Callable[[Task, Prediction, GradingContext], Awaitable[TaskEvaluation]]
 Prove = Callable[[Task, GradingContext], Awaitable[TaskHealth]]
+# The digest that a task's environment has.
+Digest = Callable[[Task], Awaitable[str]]
 # A verdict on the submission is worth keeping; an error, which depends on when it happened, is not.
 _CACHED_STATUSES: Final = frozenset({Status.RESOLVED, Status.UNRESOLVED})
 
@@ -52,13 +54,15 @@ async def evaluate(
     on_evaluated: Callable[[TaskEvaluation], None] = lambda _: None,
     on_started: Callable[[str], None] = lambda _: None,
     grade: Grade | None = None,
+    digest: Digest | None = None,
 ) -> tuple[TaskEvaluation, ...]:
     """Grade every task's prediction, `jobs` at a time, in the order of `tasks`; `on_evaluated` receives each.
 
     `on_started` receives the id of each task that is graded, before it is. `grade` is used instead of the benchmark's
-    own where grading takes place elsewhere.
+    own where grading takes place elsewhere, and `digest` instead of the provider's.
     """
     benchmark = benchmark.for_provider(context.provider)
+    digest = digest or _own_digest(benchmark, context)
     cache = RecordCache(TaskEvaluation, "evaluations") if context.use_cache else None
     running = jobs
     if benchmark.uses_permit and grade is None:
@@ -77,9 +81,9 @@ async def evaluate(
         else:
             on_started(task.id)
             evaluated = await _grade_cached(
-                benchmark, task, prediction, context, cache=cache, grade=grade or benchmark.grade
+                benchmark, task, prediction, context, cache=cache, grade=grade or benchmark.grade, digest=digest
             )
-            healthy = await _is_healthy(benchmark, task, context)
+            healthy = await _is_healthy(benchmark, task, digest)
             evaluated = msgspec.structs.replace(evaluated, healthy=healthy)
             release_environment(context.provider, benchmark, task, context.options)
         on_evaluated(evaluated)
@@ -97,13 +101,15 @@ async def validate(
     on_validated: Callable[[TaskHealth], None],
     on_started: Callable[[str], None] = lambda _: None,
     prove: Prove | None = None,
+    digest: Digest | None = None,
 ) -> tuple[TaskHealth, ...]:
     """Prove every task on this machine, `jobs` at a time, in the order of `tasks`; `on_validated` receives each.
 
     `on_started` receives the id of each, before it is tried. `prove` is used instead of the benchmark's own
-    `validate` where that takes place elsewhere.
+    `validate` where that takes place elsewhere, and `digest` instead of the provider's.
     """
     benchmark = benchmark.for_provider(context.provider)
+    digest = digest or _own_digest(benchmark, context)
     known = health_cache()
     if prove is None:
         prefetch_environments(context.provider, benchmark, tasks, context.options)
@@ -112,7 +118,7 @@ async def validate(
         on_started(task.id)
         try:
             health = await (prove or benchmark.validate)(task, context)
-            known.put(await health_key(benchmark, task, context), health)
+            known.put(await _health_key(benchmark, task, digest), health)
         except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others
             cause, detail = _grading_failure(error, task, context)
             health = invalid_task_health(InvalidTask(task_id=task.id, problems=(f"could not be tried here: {detail}",)))
@@ -130,10 +136,18 @@ def health_cache() -> RecordCache[TaskHealth]:
     return RecordCache(TaskHealth, HEALTH_CACHE)
 
 
-async def health_key(benchmark: Benchmark, task: Task, context: GradingContext) -> str:
+def _own_digest(benchmark: Benchmark, context: GradingContext) -> Digest:
+    """What the digest of a task's environment is on this machine."""
+
+    async def digest(task: Task) -> str:
+        return await context.provider.digest(benchmark.environment_spec(task, context.options))
+
+    return digest
+
+
+async def _health_key(benchmark: Benchmark, task: Task, digest: Digest) -> str:
     """Health holds for a task's data, among the programs of an environment, under one grader."""
-    spec = benchmark.environment_spec(task, context.options)
-    return cache_key(benchmark.grader, await context.provider.digest(spec), benchmark.fingerprint(task))
+    return cache_key(benchmark.grader, await digest(task), benchmark.fingerprint(task))
 
 
 async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, bool]:
@@ -153,7 +167,7 @@ async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, b
     try:
         for task in benchmark.tasks():
             if task.id in wanted:
-                health = known.get(await health_key(benchmark, task, context))
+                health = known.get(await _health_key(benchmark, task, _own_digest(benchmark, context)))
                 if health is not None:
                     found[task.id] = health.healthy
     except ProctorError:
@@ -163,10 +177,10 @@ async def read_health(config: RunConfig, task_ids: Iterable[str]) -> dict[str, b
     return found
 
 
-async def _is_healthy(benchmark: Benchmark, task: Task, context: GradingContext) -> bool | None:
+async def _is_healthy(benchmark: Benchmark, task: Task, digest: Digest) -> bool | None:
     """Whether the task proved sound here; None when it was not tried."""
     try:
-        health = health_cache().get(await health_key(benchmark, task, context))
+        health = health_cache().get(await _health_key(benchmark, task, digest))
     except ProctorError:
         return None  # no environment for it can be made here, so it cannot have been tried
     return None if health is None else health.healthy
@@ -210,15 +224,16 @@ async def _grade_cached(
     *,
     cache: RecordCache[TaskEvaluation] | None,
     grade: Grade,
+    digest: Digest,
 ) -> TaskEvaluation:
     try:
-        key = await _verdict_key(benchmark, task, prediction, context)
+        key = await _verdict_key(benchmark, task, prediction, context.options, digest)
         known = cache.get(key) if cache else None
         if known is not None:
             return msgspec.structs.replace(known, model=prediction.model)
         evaluated = await grade(task, prediction, context)
         # Once more: what a verdict depends on may have been installed for it.
-        key = await _verdict_key(benchmark, task, prediction, context)
+        key = await _verdict_key(benchmark, task, prediction, context.options, digest)
     except Exception as error:  # noqa: BLE001 - a plugin's mistake costs its task, not the others
         return ungraded_evaluation(task, *_grading_failure(error, task, context))
     evaluated = msgspec.structs.replace(evaluated, verdict=msgspec.structs.replace(evaluated.verdict, cache_key=key))
@@ -239,13 +254,15 @@ def _grading_failure(error: Exception, task: Task, context: GradingContext) -> t
     return failure_of(error, grading_cause)
 
 
-async def _verdict_key(benchmark: Benchmark, task: Task, prediction: Prediction, context: GradingContext) -> str:
+async def _verdict_key(
+    benchmark: Benchmark, task: Task, prediction: Prediction, options: GradeOptions, digest: Digest
+) -> str:
     """Everything that a verdict depends on."""
     return cache_key(
         benchmark.grader,
-        await context.provider.digest(benchmark.environment_spec(task, context.options)),
+        await digest(task),
         benchmark.fingerprint(task),
         prediction.patch_kind,
         hashlib.sha256(prediction.content).hexdigest(),
-        msgspec.json.encode(context.options).decode(),
+        msgspec.json.encode(options).decode(),
     )

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from proctor.core.evaluation import EvaluationReport, EvaluationSummary, Invocat
 from proctor.core.request import EvaluateRequest
 from proctor.core.suggestions import suggest
 from proctor.core.task import Task
-from proctor.runner.evaluate import evaluate, invalid_task_evaluation, invalid_task_health, validate
+from proctor.runner.evaluate import Digest, evaluate, invalid_task_evaluation, invalid_task_health, validate
 from proctor.runner.preflight import OnPull, environment_digest, make_provider
 from proctor.runner.selection import open_benchmark, select_tasks
 
@@ -50,6 +50,11 @@ class Evaluation:
     def _jobs(self) -> int:
         """Tasks that are worked on at once; a cluster has its own limits, node by node."""
         return self.request.jobs if self.cluster is None else _MAX_ON_CLUSTER
+
+    @property
+    def _digest(self) -> Digest | None:
+        """Where images are the nodes', theirs are asked for: this machine pulls none."""
+        return self.cluster.digest if self.cluster is not None and self.provider.uses_images else None
 
     @property
     def _artifacts(self) -> Path:
@@ -85,6 +90,7 @@ class Evaluation:
             on_evaluated=on_evaluated,
             on_started=on_started,
             grade=None if self.cluster is None else self.cluster.grade,
+            digest=self._digest,
         )
 
     async def report(
@@ -149,6 +155,7 @@ class Evaluation:
             on_validated=on_validated,
             on_started=on_started,
             prove=None if self.cluster is None else self.cluster.validate,
+            digest=self._digest,
         )
         return tuple(sorted((*healths, *map(invalid_task_health, self.invalid)), key=lambda health: health.task_id))
 
@@ -186,12 +193,14 @@ async def open_evaluation(
     Raises:
         UsageError: there is no such benchmark, task or provider, or the options contradict each other.
     """
+    given = {"benchmark": benchmark, "runner": provider}
+    objects = [name for name, value in given.items() if value is not None]
     benchmark = benchmark or open_benchmark(request)
     tasks, invalid = select_tasks(benchmark, request)
     _check_artifacts_folder(request)
     environments = provider or make_provider(request, on_pull)
     try:
-        async with _grader(request, benchmark, log) as cluster:
+        async with _grader(request, benchmark, objects, log) as cluster:
             yield Evaluation(request, benchmark, tasks, invalid, environments, cluster)
     finally:
         if provider is None:  # an object is the caller's, to be closed by the caller
@@ -209,14 +218,16 @@ def _check_artifacts_folder(request: EvaluateRequest) -> None:
 
 @asynccontextmanager
 async def _grader(
-    request: EvaluateRequest, benchmark: Benchmark, log: Callable[[str], None]
+    request: EvaluateRequest, benchmark: Benchmark, objects: Sequence[str], log: Callable[[str], None]
 ) -> AsyncIterator["ClusterGrader | None"]:
     if request.executor == "local":
         yield None
         return
     from proctor.runner.executors.cluster_grading import cluster_grader
     from proctor.runner.executors.node_pool import ClusterSettings
+    from proctor.runner.executors.ray import check_request
 
+    check_request(isolation=request.isolation, own_login=False, objects=objects)
     slots = request.node_slots or request.jobs
     settings = ClusterSettings(request.address, request.insecure_cluster, slots, slots, log)
     async with cluster_grader(request, benchmark, settings) as grader:

@@ -7,7 +7,7 @@ from proctor.core.causes import CONSEQUENCES, Cause
 
 DEFAULT_RETRY_SECONDS: Final = 2.0
 _MAX_SECONDS: Final = 120.0
-# A trial that has lost so many nodes may be what ended them.
+# A trial, or a submission, that has lost so many nodes may be what ended them.
 MAX_FREE_RETRIES: Final = 10
 
 
@@ -17,8 +17,10 @@ def stops_run(cause: Cause | None) -> bool:
 
 
 def is_retried(cause: Cause | None, failures: int, retries: int) -> bool:
-    """Whether what failed for this cause, for the `failures`-th time, is tried again."""
-    return cause is not None and CONSEQUENCES[cause].retry and failures <= retries
+    """Whether what failed for this cause, for the `failures`-th time, is tried again at the cost of a retry."""
+    if cause is None or CONSEQUENCES[cause].free_retry:
+        return False
+    return CONSEQUENCES[cause].retry and failures <= retries
 
 
 def counted_failures(causes: Sequence[Cause | None]) -> int:

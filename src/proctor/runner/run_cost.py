@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from proctor.core.errors import InvalidData
-from proctor.core.result import ModelUsage, estimated_cost
+from proctor.core.result import Attempt, ModelUsage, estimated_cost
 from proctor.core.run import JournalEntry, Trial
 from proctor.gateway import Prices, load_recording
 from proctor.gateway.meter import ExchangeOutcome, Meter
@@ -45,6 +45,11 @@ def unfinished_costs(
     recorded = {trial for trial, state in read_trial_states(journal).items() if state.recorded}
     costs = attempt_costs(store, journal, prices)
     return [cost for cost in costs if Trial(task_id=cost.task_id, number=cost.trial) not in recorded]
+
+
+def attempts_cost(attempts: Iterable[Attempt]) -> float:
+    """What these attempts have cost, as far as it is known."""
+    return sum(usage_cost(attempt.usage) or 0.0 for attempt in attempts)
 
 
 def known_cost(costs: Iterable[JournalEntry]) -> float:

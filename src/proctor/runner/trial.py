@@ -37,6 +37,7 @@ from proctor.runner.errors import (
 )
 from proctor.runner.resume import TrialState
 from proctor.runner.retry import another_attempt, counted_failures, is_retried, retry_delay, stops_run
+from proctor.runner.run_cost import attempts_cost
 from proctor.runner.state import RunSession
 
 # What the system says of a file that is gone for good.
@@ -83,7 +84,7 @@ class TrialRunner:
             causes: list[Cause | None] = []
             while record is None and not session.stopped.is_set():
                 number += 1
-                async with session.executor.assign(run, self._task, self._spent_usd()) as make_attempt:
+                async with session.executor.assign(run, self._task, self._attempts) as make_attempt:
                     if session.stopped.is_set():
                         break
                     spec = await self._start_attempt(number)
@@ -174,14 +175,11 @@ class TrialRunner:
             number,
             logs,
             earlier_recordings=tuple(self._logs_dir(before) / RECORDING_FILE for before in range(1, number)),
-            spent_usd=self._spent_usd(),
+            spent_usd=attempts_cost(self._attempts),
             progress=partial(run.observer.progress, self._trial),
             model_responded=partial(run.observer.model_responded, self._trial),
             stop_run=run.stop,
         )
-
-    def _spent_usd(self) -> float:
-        return sum(usage_cost(attempt.usage) or 0.0 for attempt in self._attempts)
 
     async def _store_attempt(self, spec: AttemptSpec, output: AttemptOutput, *, counts: bool) -> None:
         record = output.record

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
+from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting, not_avoided
 
 
 @dataclass
@@ -69,3 +69,10 @@ def test_no_trial_is_passed_over_for_ever() -> None:
     node, first = Node("one", images={"ubuntu"}), Waiting("debian")
     taken = [choose_waiting([first, Waiting("ubuntu"), Waiting("ubuntu")], node) for _ in range(4)]
     assert [one is first for one in taken] == [False, False, False, True]
+
+
+def test_a_node_to_be_avoided_is_used_where_there_is_no_other() -> None:
+    bad, good = Node("bad"), Node("good", busy=2)
+    assert not_avoided([bad, good], {"bad"}) == [good]
+    assert not_avoided([bad], {"bad", "gone"}) == [bad]
+    assert not_avoided([bad, good], ()) == [bad, good]

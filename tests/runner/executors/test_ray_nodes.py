@@ -252,6 +252,38 @@ async def test_a_node_whose_image_is_another_is_refused_by_name(world: ClusterWo
 
 
 @pytest.mark.long
+async def test_a_node_whose_environments_fail_costs_no_trial(world: ClusterWorld, provider: BookProvider) -> None:
+    sick = world.nodes[2].folder / "home/sick"
+    run = await all_ask(world, provider, 3 * IN_FLIGHT, "--retries", 1, "--runner", "imaged")
+    sick.touch()
+    provider.answers.set()
+    code, output = await ended(run)
+    sick.unlink()
+    assert code == 0, output
+    # It has free slots all the time: what failed there must not come to it again.
+    failed = [entry for entry in world.journal() if entry.cause is Cause.ENVIRONMENT_FAILED]
+    assert len(failed) > 1, output
+    assert max(Counter(entry.task_id for entry in failed).values()) == 1
+    check_complete(world)
+    print_books(world, provider, "a node's environments fail")
+    assert provider.paid_twice() == 0
+
+
+@pytest.mark.long
+async def test_images_of_tasks_that_nodes_grade_are_not_pulled_on_the_drivers_machine(world: ClusterWorld) -> None:
+    where = ("--runner", "imaged", "--json", *world.executor_words())
+    pulled = world.head.folder / "pulled"
+    for words in (("eval", "toy", "--oracle"), ("eval", "toy", "--oracle"), ("validate", "toy")):
+        code, output = await world.proctor("bench", *words, *where, TOY_PULLED=str(pulled))
+        assert code == 0, output
+        found = json.loads(output[output.index("{\n") : output.rindex("}") + 1])
+        assert len(found["tasks"]) == TASKS
+        assert all(task.get("healthy") or task["verdict"]["status"] == "resolved" for task in found["tasks"]), output
+    # A report names the image that all tasks share, and that is all.
+    assert pulled.read_text().count("pulled") <= 2
+
+
+@pytest.mark.long
 async def test_a_full_disk_of_one_node_drains_it(world: ClusterWorld, provider: BookProvider) -> None:
     full = world.nodes[2]
     spool = full.folder / "cache/proctor/spool"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.result import Attempt
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.runner.attempt import AttemptOutput, AttemptSpec
@@ -51,10 +52,12 @@ class Executor(ABC):
         """The work on one of them is over."""
 
     @abstractmethod
-    def assign(self, run: "RunSession", task: Task, spent_usd: float) -> AbstractAsyncContextManager[MakeAttempt]:
+    def assign(
+        self, run: "RunSession", task: Task, earlier: Sequence[Attempt]
+    ) -> AbstractAsyncContextManager[MakeAttempt]:
         """Wait for the right to make an attempt; it ends with the block.
 
-        `spent_usd` is what earlier attempts at the same trial have cost.
+        `earlier` are the attempts at the same trial that were made before.
 
         Raises:
             LimitReached: the run's budget does not allow another attempt.

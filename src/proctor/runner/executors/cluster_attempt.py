@@ -20,6 +20,7 @@ from proctor.results.attempt_record import ATTEMPT_FILE, RECORDING_FILE, Attempt
 from proctor.runner.attempt import AttemptOutput, AttemptSpec
 from proctor.runner.executors.messages import (
     AttemptEnded,
+    DigestFound,
     FileBytes,
     GradingEnded,
     HealthFound,
@@ -49,7 +50,12 @@ ImageCheck = Callable[[NodeClient, ImageUsed], bool]
 
 
 class ClusterAttempt:
-    """An attempt on one node."""
+    """An attempt on one node.
+
+    Attributes:
+        key: its name among all attempts, once it is made.
+        over: is set when it is stored, or has failed.
+    """
 
     def __init__(
         self,
@@ -66,14 +72,16 @@ class ClusterAttempt:
         self._syncs = syncs
         self._check_image = check_image
         self._charged_usd = 0.0
-        self._key = ""
+        self.key = ""
+        self.over = asyncio.Event()
+        self._is_spool_kept = False
 
     async def make(self, spec: AttemptSpec) -> AttemptOutput:
         """Have the node make the attempt. A node that is lost gives an attempt that ended for this cause."""
         client, started_at, clock = self._client, time_now(), time.monotonic()
         recording = spec.logs / RECORDING_FILE
         job = await asyncio.to_thread(self._job, spec)
-        self._key = job.key
+        self.key = job.key
         spec.progress(f"on {client.name}")
         copy = RecordingCopy(recording)
         receiving = asyncio.create_task(self._receive(job, spec, copy))
@@ -86,7 +94,7 @@ class ClusterAttempt:
                 except NodeGone as gone:
                     client.lose(str(gone))
             receiving.cancel()
-            self._key = ""  # its spool is kept, for when the node comes back
+            self._is_spool_kept = True  # for when the node comes back
             spec.progress(f"{client.name} is lost: waiting for the end of its lease")
             await client.wait_for_lease_end()
             await asyncio.wait({receiving})
@@ -105,8 +113,8 @@ class ClusterAttempt:
 
     def discard_spool(self) -> None:
         """The attempt is stored: the node need not keep it."""
-        if self._key:
-            self._client.send("discard", self._key)
+        if self.key and not self._is_spool_kept:
+            self._client.send("discard", self.key)
 
     def _job(self, spec: AttemptSpec) -> NodeAttemptJob:
         model = self._run.resources.model
@@ -235,8 +243,8 @@ async def receive_work(
     job: NodeGradingJob | NodeEvaluationJob,
     folder: Path,
     check_image: ImageCheck,
-) -> GradingEnded | HealthFound:
-    """Have a node grade or validate something; its evidence is stored in `folder`, where the result says it is.
+) -> GradingEnded | HealthFound | DigestFound:
+    """Have a node grade, validate or look at something; its evidence is stored in `folder`.
 
     Raises:
         NodeGone: the node is lost, or its image is another one.
@@ -263,11 +271,7 @@ async def _receive_work(
     job: NodeGradingJob | NodeEvaluationJob,
     folder: Path,
     check_image: ImageCheck,
-) -> GradingEnded | HealthFound:
-    def here(artifacts: str | None, there: str) -> str | None:
-        is_there = artifacts is not None and artifacts.startswith(there)
-        return str(folder) + artifacts.removeprefix(there) if artifacts is not None and is_there else artifacts
-
+) -> GradingEnded | HealthFound | DigestFound:
     async for messages in client.stream(method, job):
         for message in messages:
             match message:
@@ -279,13 +283,29 @@ async def _receive_work(
                     _write(folder, message)
                 case StageFailed():
                     raise _work_error(client, message)
-                case GradingEnded(evaluation=evaluation, folder=there):
-                    moved = here(evaluation.artifacts, there)
-                    return GradingEnded(msgspec.structs.replace(evaluation, artifacts=moved), str(folder))
-                case HealthFound(health=health, folder=there):
-                    moved = here(health.artifacts, there)
-                    return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
+                case GradingEnded() | HealthFound() | DigestFound():
+                    return _with_evidence_in(folder, message)
     raise NodeGone("the node disconnected without a result")
+
+
+def _with_evidence_in(
+    folder: Path, ended: GradingEnded | HealthFound | DigestFound
+) -> GradingEnded | HealthFound | DigestFound:
+    """A result that says where its evidence is here, not where it was on the node."""
+
+    def here(artifacts: str | None, there: str) -> str | None:
+        is_there = artifacts is not None and artifacts.startswith(there)
+        return str(folder) + artifacts.removeprefix(there) if artifacts is not None and is_there else artifacts
+
+    match ended:
+        case GradingEnded(evaluation=evaluation, folder=there):
+            moved = here(evaluation.artifacts, there)
+            return GradingEnded(msgspec.structs.replace(evaluation, artifacts=moved), str(folder))
+        case HealthFound(health=health, folder=there):
+            moved = here(health.artifacts, there)
+            return HealthFound(msgspec.structs.replace(health, artifacts=moved), str(folder))
+        case DigestFound():
+            return ended
 
 
 def _work_error(client: NodeClient, failed: StageFailed) -> Exception:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from proctor.core.benchmark import Benchmark, GradingContext, TaskHealth
 from proctor.core.causes import Cause
@@ -12,10 +13,15 @@ from proctor.core.request import EvaluateRequest
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.runner.executors.cluster_attempt import receive_work
-from proctor.runner.executors.messages import EvaluationSetup, GradingEnded, HealthFound, NodeEvaluationJob
+from proctor.runner.executors.messages import (
+    DigestFound,
+    EvaluationSetup,
+    GradingEnded,
+    HealthFound,
+    NodeEvaluationJob,
+)
 from proctor.runner.executors.node_client import NodeClient
 from proctor.runner.executors.node_pool import ClusterSettings, NodePool, PoolHooks
-from proctor.runner.executors.ray_cluster import NodeGone
 from proctor.runner.observer import NodeStatus
 
 
@@ -25,6 +31,7 @@ class ClusterGrader:
     def __init__(self, settings: ClusterSettings, setup: EvaluationSetup) -> None:
         self._setup = setup
         self._stopped = ""
+        self._last_nodes: dict[str, str] = {}
         hooks = PoolHooks(open=self._open_node, changed=lambda _: None, stop=self._stop)
         self._pool = NodePool(settings, RunBudget(), hooks)
 
@@ -43,31 +50,42 @@ class ClusterGrader:
 
     async def grade(self, task: Task, prediction: Prediction, context: GradingContext) -> TaskEvaluation:
         """What `Benchmark.grade` does, on a node."""
-        ended = await self._run(task, prediction, context)
+        ended = await self._evaluate(task, prediction, context)
         if not isinstance(ended, GradingEnded):
             raise InfrastructureError("the node has validated what was to be graded", cause=Cause.GRADER_FAILED)
         return ended.evaluation
 
     async def validate(self, task: Task, context: GradingContext) -> TaskHealth:
         """What `Benchmark.validate` does, on a node."""
-        ended = await self._run(task, None, context)
+        ended = await self._evaluate(task, None, context)
         if not isinstance(ended, HealthFound):
             raise InfrastructureError("the node has graded what was to be validated", cause=Cause.GRADER_FAILED)
         return ended.health
 
-    async def _run(
+    async def digest(self, task: Task) -> str:
+        """The digest of the task's environment: the node that is asked, and fetches its image, grades it next."""
+        found = await self._receive("environment_digest", NodeEvaluationJob(task.id, task.id, None), Path())
+        if not isinstance(found, DigestFound):
+            raise InfrastructureError("the node has graded what it was to look at", cause=Cause.GRADER_FAILED)
+        return found.digest
+
+    async def _evaluate(
         self, task: Task, prediction: Prediction | None, context: GradingContext
-    ) -> GradingEnded | HealthFound:
-        while True:
-            async with self._pool.place("grading") as node:
-                if node is None:
-                    raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
-                job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
-                try:
-                    return await receive_work(node, "evaluate", job, context.folder, self._pool.check_image)
-                except NodeGone as gone:
-                    if node.usable:
-                        node.lose(str(gone))
+    ) -> GradingEnded | HealthFound | DigestFound:
+        job = NodeEvaluationJob(f"evaluation/{disk_name(task.id)}", task.id, prediction)
+        return await self._receive("evaluate", job, context.folder)
+
+    async def _receive(
+        self, method: str, job: NodeEvaluationJob, folder: Path
+    ) -> GradingEnded | HealthFound | DigestFound:
+        async def receive_from(node: NodeClient) -> GradingEnded | HealthFound | DigestFound:
+            self._last_nodes[job.task_id] = node.name
+            return await receive_work(node, method, job, folder, self._pool.check_image)
+
+        ended = await self._pool.grade(receive_from, preferred=self._last_nodes.get(job.task_id))
+        if ended is None:
+            raise InfrastructureError(self._stopped, cause=Cause.NO_NODE)
+        return ended
 
     async def _open_node(self, node: NodeClient) -> None:
         await node.open("open_evaluation", self._setup)

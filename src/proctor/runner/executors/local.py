@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from proctor.core.evaluation import Prediction, TaskEvaluation
+from proctor.core.result import Attempt
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.runner.attempt import AttemptRunner
@@ -39,7 +40,7 @@ class LocalExecutor(Executor):
         release_environment(own.provider, own.benchmark, task, own.grade_options)
 
     @asynccontextmanager
-    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[MakeAttempt]:
+    async def assign(self, run: RunSession, task: Task, earlier: Sequence[Attempt]) -> AsyncIterator[MakeAttempt]:
         """Wait until fewer agents are running than may."""
         async with self._attempts:
             yield lambda spec: AttemptRunner(run.resources, spec).run()

@@ -182,6 +182,13 @@ class HealthFound:
 
 
 @dataclass(frozen=True, slots=True)
+class DigestFound:
+    """The digest of a task's environment on this node."""
+
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class StageFailed:
     """It could not be done. `usage`: nothing like it can be done at all."""
 
@@ -211,6 +218,7 @@ NodeMessage = (
     | AttemptEnded
     | GradingEnded
     | HealthFound
+    | DigestFound
     | StageFailed
 )
 NodeMessages = list[NodeMessage]

@@ -3,22 +3,26 @@
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from proctor.core import VERSION
+from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError
 from proctor.gateway import RunBudget
 from proctor.runner.executors.lease import END_SECONDS, lease_seconds
 from proctor.runner.executors.messages import ImageUsed, NodeInfo
 from proctor.runner.executors.node_check import other_proctor
 from proctor.runner.executors.node_client import NodeClient
-from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting
+from proctor.runner.executors.placement import choose_for_attempt, choose_for_grading, choose_waiting, not_avoided
 from proctor.runner.executors.ray_cluster import ClusterNode, NodeGone, RayCluster
 from proctor.runner.observer import NodeStatus
+from proctor.runner.retry import MAX_FREE_RETRIES
+
+T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 5.0
 _SILENT_HEAD_SECONDS: Final = 20.0
@@ -81,6 +85,7 @@ class _Waiter:
 
     image: str | None
     preferred: str | None
+    avoided: Collection[str]
     node: asyncio.Future[NodeClient | None]
     passed: int = 0
 
@@ -146,15 +151,43 @@ class NodePool:
 
     @asynccontextmanager
     async def place(
-        self, kind: WorkKind, *, image: str | None = None, preferred: str | None = None
+        self, kind: WorkKind, *, image: str | None = None, preferred: str | None = None, avoided: Collection[str] = ()
     ) -> AsyncIterator[NodeClient | None]:
-        """Wait for a place on a node, for the length of the block; None where the session stops first."""
-        node = await self._wait(kind, image, preferred)
+        """Wait for a place on a node, for the length of the block; None where the session stops first.
+
+        `avoided` names nodes that are not to be used as long as there are others.
+        """
+        node = await self._wait(kind, image, preferred, avoided)
         try:
             yield node
         finally:
             if node is not None:
                 self._give_back(kind, node)
+
+    async def grade(
+        self, work: Callable[[NodeClient], Awaitable[T]], *, preferred: str | None = None, avoided: Collection[str] = ()
+    ) -> T | None:
+        """Grade something on a node, and where that is lost meanwhile on another one; None: the session stops first.
+
+        Raises:
+            InfrastructureError: so many nodes were lost that the grading may be what ends them.
+        """
+        lost = 0
+        while True:
+            async with self.place("grading", preferred=preferred, avoided=avoided) as node:
+                if node is None:
+                    return None
+                try:
+                    return await work(node)
+                except NodeGone as gone:
+                    if node.usable:
+                        node.lose(str(gone))
+                    lost += node.lost.is_set()
+                    if lost > MAX_FREE_RETRIES:
+                        raise InfrastructureError(
+                            f"{lost} nodes were lost as they graded it, at last {node.name}: {gone}",
+                            cause=Cause.NODE_LOST,
+                        ) from gone
 
     def close_for(self, kind: WorkKind) -> None:
         """Give out no further slots for this; waiting requests get none."""
@@ -165,10 +198,12 @@ class NodePool:
             if not waiter.node.done():
                 waiter.node.set_result(None)
 
-    async def _wait(self, kind: WorkKind, image: str | None, preferred: str | None) -> NodeClient | None:
+    async def _wait(
+        self, kind: WorkKind, image: str | None, preferred: str | None, avoided: Collection[str]
+    ) -> NodeClient | None:
         if kind in self._closed:
             return None
-        waiter = _Waiter(image, preferred, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(image, preferred, avoided, asyncio.get_running_loop().create_future())
         self._waiting[kind].append(waiter)
         self._dispatch()
         try:
@@ -209,28 +244,45 @@ class NodePool:
 
     def _dispatch(self) -> None:
         usable = self.usable
-        for kind, waiting in self._waiting.items():
-            while waiting:
-                waiter = waiting[0]
-                if waiter.node.done():  # whoever waited has left
-                    waiting.popleft()
-                    continue
-                if kind == "attempt":
-                    node = choose_for_attempt(usable, waiter.image)
-                else:
-                    node = choose_for_grading(usable, waiter.preferred)
-                if node is None:
-                    break
-                if kind == "attempt":
-                    waiter = choose_waiting([one for one in islice(waiting, _MAX_AHEAD) if not one.node.done()], node)
-                waiting.remove(waiter)
-                if kind == "attempt":
-                    node.busy += 1
-                    node.assigned += 1
-                    node.images |= {waiter.image} if waiter.image is not None else set()
-                else:
-                    node.grading += 1
-                waiter.node.set_result(node)
+        while (found := self._next_attempt(usable)) is not None:
+            waiter, node = found
+            node.busy += 1
+            node.assigned += 1
+            node.images |= {waiter.image} if waiter.image is not None else set()
+            self._waiting["attempt"].remove(waiter)
+            waiter.node.set_result(node)
+        while (found := self._next_grading(usable)) is not None:
+            waiter, node = found
+            node.grading += 1
+            self._waiting["grading"].remove(waiter)
+            waiter.node.set_result(node)
+
+    def _next_attempt(self, usable: Sequence[NodeClient]) -> tuple[_Waiter, NodeClient] | None:
+        """The next trial that a free slot can be given to, and whose it is."""
+        if all(node.busy >= node.slots for node in usable):
+            return None
+        waiting = self._still_waiting("attempt")
+        for waiter in waiting:
+            if (node := choose_for_attempt(not_avoided(usable, waiter.avoided), waiter.image)) is not None:
+                ahead = [one for one in islice(waiting, _MAX_AHEAD) if node in not_avoided(usable, one.avoided)]
+                return choose_waiting(ahead, node) if ahead else waiter, node
+        return None
+
+    def _next_grading(self, usable: Sequence[NodeClient]) -> tuple[_Waiter, NodeClient] | None:
+        """Likewise of the gradings."""
+        if all(node.grading >= node.grading_slots for node in usable):
+            return None
+        for waiter in self._still_waiting("grading"):
+            if (node := choose_for_grading(not_avoided(usable, waiter.avoided), waiter.preferred)) is not None:
+                return waiter, node
+        return None
+
+    def _still_waiting(self, kind: WorkKind) -> deque[_Waiter]:
+        """What waits, without those that have left."""
+        waiting = self._waiting[kind]
+        for waiter in [waiter for waiter in waiting if waiter.node.done()]:
+            waiting.remove(waiter)
+        return waiting
 
     async def _watch(self) -> None:
         """Look for nodes that join and leave; where none is left, or the head is silent, say so, and stop in time."""
@@ -323,7 +375,7 @@ class NodePool:
             await self._hooks.open(client)
             if not client.refused and node.id in await self._cluster.drained():
                 client.drained = _DRAINED
-        except (NodeGone, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001 - a node's trouble is not the session's
             if (problem := await self._other_version(node)) is not None:
                 client.info = NodeInfo(name=node.name, machine=None, proctor="", problems=(problem,))
             else:

@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
-from proctor.core.benchmark import TaskHealth
+from proctor.core.benchmark import Benchmark, TaskHealth
 from proctor.core.causes import Cause
 from proctor.core.disk_names import disk_name
 from proctor.core.errors import UsageError
 from proctor.core.evaluation import TaskEvaluation
 from proctor.core.files import write_atomic
+from proctor.core.task import Task
 from proctor.gateway import BudgetCopy, Redactor, ReplayBackend
 from proctor.gateway.backend import Backend, GatewaySessionSpec
 from proctor.results.attempt_record import RECORDING_FILE
@@ -30,6 +31,7 @@ from proctor.runner.executors.lease import NodeLease, boot_seconds
 from proctor.runner.executors.messages import (
     MAX_CHUNK_BYTES,
     AttemptEnded,
+    DigestFound,
     EvaluationSetup,
     FileBytes,
     GradingEnded,
@@ -182,10 +184,8 @@ class NodeWorker:
             yield [StageFailed(Cause.INTERNAL_ERROR, "the node was not opened")]
             return
         folder = await self._new_folder()
-        task = next(task for task in evaluation.tasks if task.id == job.task_id)
-        benchmark = evaluation.benchmark.for_provider(evaluation.provider)
-        options, forced = evaluation.context().options, evaluation.request.force_build
-        if (image := await image_used(benchmark, task, evaluation.provider, options, force_build=forced)) is not None:
+        task, benchmark = _evaluated(evaluation, job)
+        if (image := await _evaluation_image(evaluation, benchmark, task)) is not None:
             yield [image]
         work: Coroutine[Any, Any, TaskEvaluation | TaskHealth]
         if job.prediction is None:
@@ -194,6 +194,22 @@ class NodeWorker:
             work = benchmark.grade(task, job.prediction, replace(evaluation.context(), folder=folder))
         async for messages in self._work(job.key, work, folder, ()):
             yield messages
+
+    async def environment_digest(self, job: NodeEvaluationJob) -> AsyncIterator[NodeMessages]:
+        """The digest of a task's environment, whose image is pulled if it is not there: `DigestFound`."""
+        evaluation = self._evaluation
+        if evaluation is None:
+            yield [StageFailed(Cause.INTERNAL_ERROR, "the node was not opened")]
+            return
+        try:
+            task, benchmark = _evaluated(evaluation, job)
+            if (image := await _evaluation_image(evaluation, benchmark, task)) is not None:
+                yield [image, DigestFound(image.digest)]
+                return
+            spec = benchmark.environment_spec(task, evaluation.context().options)
+            yield [DigestFound(await evaluation.provider.digest(spec))]
+        except Exception as error:  # noqa: BLE001 - whoever asks gets it as a message
+            yield [_failure(error)]
 
     async def _new_folder(self) -> Path:
         return Path(await asyncio.to_thread(tempfile.mkdtemp, dir=self._folder)) / "grading"
@@ -306,6 +322,17 @@ class NodeWorker:
 async def _run_image(run: RunResources, task_id: str) -> ImageUsed | None:
     task, forced = run.tasks[task_id], run.config.force_build
     return await image_used(run.benchmark, task, run.provider, run.grade_options, force_build=forced)
+
+
+def _evaluated(evaluation: Evaluation, job: NodeEvaluationJob) -> tuple[Task, Benchmark]:
+    """The task that is graded without an agent, and what grades it here."""
+    task = next(task for task in evaluation.tasks if task.id == job.task_id)
+    return task, evaluation.benchmark.for_provider(evaluation.provider)
+
+
+async def _evaluation_image(evaluation: Evaluation, benchmark: Benchmark, task: Task) -> ImageUsed | None:
+    options, forced = evaluation.context().options, evaluation.request.force_build
+    return await image_used(benchmark, task, evaluation.provider, options, force_build=forced)
 
 
 def _write(folder: Path, named: tuple[str, bytes]) -> Path:

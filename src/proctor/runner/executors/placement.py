@@ -1,6 +1,6 @@
 """Which node gets the next attempt or grading: pure rules."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
 
@@ -33,6 +33,11 @@ class WaitingTrial(Protocol):
 
 C = TypeVar("C", bound=PlacementCandidate)
 W = TypeVar("W", bound=WaitingTrial)
+
+
+def not_avoided(nodes: Sequence[C], avoided: Collection[str]) -> Sequence[C]:
+    """The nodes that are not to be avoided; all of them where there is no other."""
+    return [node for node in nodes if node.name not in avoided] or nodes if avoided else nodes
 
 
 def choose_for_attempt(nodes: Sequence[C], image: str | None) -> C | None:

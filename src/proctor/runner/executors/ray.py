@@ -17,6 +17,7 @@ from proctor.core.causes import Cause
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.core.evaluation import Prediction, TaskEvaluation
 from proctor.core.formatting import plural
+from proctor.core.result import Attempt
 from proctor.core.task import Task
 from proctor.gateway import RunBudget
 from proctor.gateway.sync_queue import SyncQueue
@@ -34,6 +35,7 @@ from proctor.runner.executors.spool_collector import collect_spool
 from proctor.runner.models import ModelAccess
 from proctor.runner.observer import NodeStatus
 from proctor.runner.prefetch import known_environment
+from proctor.runner.run_cost import attempts_cost
 from proctor.runner.run_resources import RunResources
 from proctor.runner.state import RunSession
 
@@ -41,6 +43,8 @@ from proctor.runner.state import RunSession
 _MAX_TRIALS: Final = 2048
 _PREFETCHED_PER_SLOT: Final = 2
 _COLLECT_SECONDS: Final = 10.0
+# What may be a node's fault and not a trial's, as where its engine has died: such a node has free slots all the time.
+_NODE_CAUSES: Final = frozenset({Cause.ENVIRONMENT_FAILED, Cause.ENGINE_GONE})
 
 
 class RayExecutor(Executor):
@@ -53,6 +57,8 @@ class RayExecutor(Executor):
         self._access = access
         self._syncs = SyncQueue(max_wait_seconds=math.inf)
         self._prefetches = PrefetchPlan()
+        self._attempts: set[ClusterAttempt] = set()
+        self._failed_graders: dict[Path, set[str]] = {}
 
     async def check(self) -> None:
         """See that this machine is a node of a cluster that has a token."""
@@ -95,12 +101,16 @@ class RayExecutor(Executor):
         node.send("prefetch", share)
 
     @asynccontextmanager
-    async def assign(self, run: RunSession, task: Task, spent_usd: float) -> AsyncIterator[MakeAttempt]:
-        """Reserve the money first, then wait for a node: no slot is idle while money is awaited."""
+    async def assign(self, run: RunSession, task: Task, earlier: Sequence[Attempt]) -> AsyncIterator[MakeAttempt]:
+        """Reserve the money first, then wait for a node: no slot is idle while money is awaited.
+
+        Where an environment failed, the node may be why: another one makes the next attempt.
+        """
         cap = run.config.max_cost_per_task if run.resources.model is not None else None
-        reservation = await self._budget.reserve(cap, spent_usd=spent_usd)
+        reservation = await self._budget.reserve(cap, spent_usd=attempts_cost(earlier))
+        failed = {attempt.node for attempt in earlier if attempt.cause in _NODE_CAUSES}
         try:
-            async with self._pool.place("attempt", image=self._image(task)) as node:
+            async with self._pool.place("attempt", image=self._image(task), avoided=failed) as node:
                 if node is None:
                     yield _refuse
                     return
@@ -109,40 +119,56 @@ class RayExecutor(Executor):
                     self._prefetches.given_out(task.id)
                     self._prefetch_on(node)
                 attempt = ClusterAttempt(run, node, reservation, syncs=self._syncs, check_image=self._pool.check_image)
-                yield attempt.make
-                attempt.discard_spool()
+                self._attempts.add(attempt)
+                try:
+                    yield attempt.make
+                    attempt.discard_spool()
+                finally:
+                    self._attempts.discard(attempt)
+                    attempt.over.set()
         finally:
             reservation.release()
 
     async def grade(
         self, run: RunSession, prediction: Prediction, folder: Path, *, node: str | None, on_started: Callable[[], None]
     ) -> TaskEvaluation:
-        """Grade on the node that ran the agent, if it has a free slot; if a node is lost, on another one."""
-        while True:
-            async with self._pool.place("grading", preferred=node) as client:
-                if client is None:
-                    raise _stopped()
-                on_started()
-                job = NodeGradingJob(run_key(run.config), f"grading/{folder}", prediction)
-                try:
-                    return await receive_grading(client, job, folder, self._pool.check_image)
-                except NodeGone as gone:
-                    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-                    if client.usable:
-                        client.lose(str(gone))
+        """Grade on the node that ran the agent, if it has a free slot; where one is lost or fails, on another one."""
+        failed = self._failed_graders.setdefault(folder.parent, set())
+
+        async def grade_on(client: NodeClient) -> TaskEvaluation:
+            on_started()
+            job = NodeGradingJob(run_key(run.config), f"grading/{folder}", prediction)
+            try:
+                return await receive_grading(client, job, folder, self._pool.check_image)
+            except NodeGone:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                raise
+            except InfrastructureError:
+                failed.add(client.name)
+                raise
+
+        evaluation = await self._pool.grade(grade_on, preferred=node, avoided=failed)
+        if evaluation is None:
+            raise _stopped()
+        self._failed_graders.pop(folder.parent, None)
+        return evaluation
 
     async def _open_node(self, node: NodeClient) -> None:
         """Open a worker on a node, and take over what it still has of earlier attempts."""
         await node.open("open", self._setup, self._access)
         if not node.refused:
-            await collect_spool(node, self._runs, self._budget)
+            await collect_spool(node, self._runs, self._budget, self._wait_for_end)
+
+    async def _wait_for_end(self, key: str) -> None:
+        for attempt in [attempt for attempt in self._attempts if attempt.key == key]:
+            await attempt.over.wait()
 
     async def _collect_spools(self) -> None:
         """Take over what could not be when the nodes joined: workers of a killed session may have been ending then."""
         for node in self._pool.usable:
             with suppress(NodeGone, TimeoutError):
                 async with asyncio.timeout(_COLLECT_SECONDS):
-                    await collect_spool(node, self._runs, self._budget)
+                    await collect_spool(node, self._runs, self._budget, self._wait_for_end)
 
     async def _close_when_stopped(self) -> None:
         await self._runs[0].session.stopped.wait()
@@ -193,7 +219,9 @@ def check_request(*, isolation: bool, own_login: bool, objects: Sequence[str]) -
         UsageError: it cannot.
     """
     if not isolation:
-        raise UsageError("--isolation off is not for clusters: agents could reach every node", fix="leave it out")
+        raise UsageError(
+            "--isolation off is not for clusters: agents and tests could reach every node", fix="leave it out"
+        )
     if own_login:
         raise UsageError("--own-login is for one machine: a login is not sent to other nodes", fix="use a key")
     if objects:
