@@ -321,6 +321,8 @@ def test_tests_that_need_the_network_the_clock_or_a_service_are_found(tmp_path: 
         (("nowhere",), "no repository there"),
         (("empty",), "no commit yet"),
         (("calc", "--commit", "abcdef0"), "there is no commit abcdef0"),
+        (("calc", "--commit", ""), "the ids of 7 commits begin with ''"),
+        (("calc", "--update"), "no suite to update is there"),
         (("calc", "--since", "2026-03-02", "--until", "2026-03-01"), "--since is after --until"),
         (("calc", "--since", "2030-01-01"), "no commit of the main line is in this range"),
         (("calc", "--name", "a suite"), "a suite's name has letters"),

@@ -84,12 +84,15 @@ def list_candidates(
         else:
             others.append((change, judged))
     seen = [change.commit for change in (*(one.change for one in candidates), *(change for change, _ in others))]
-    for wanted_commit in options.commits:
-        if not any(commit.startswith(wanted_commit) for commit in seen):
+    for start in options.commits:
+        named = sum(commit.startswith(start) for commit in seen)
+        if not named:
             raise UsageError(
-                f"there is no commit {wanted_commit} on the main line in this range",
+                f"there is no commit {start} on the main line in this range",
                 fix="merge commits stand for what they merge; --branch names another line",
             )
+        if named > 1:
+            raise UsageError(f"the ids of {named} commits begin with {start!r}", fix="give more of the id")
     return candidates, others
 
 
@@ -116,15 +119,19 @@ async def mine(session: MineSession) -> MiningReport:
     """Make the suite, or continue with it.
 
     Raises:
-        UsageError: another suite is there, or this one is complete; no commit is in the range.
+        UsageError: another suite is there, or this one is complete, or none is and it is to be updated; no commit is in
+            the range.
         LimitReached: the disk budget, or that of the model, is spent.
         RetryableError: a package index, the forge or the model cannot be reached.
         InfrastructureError: there are no environments here, or no space is left on a disk.
     """
     session.out = session.out.absolute()
     journal = MiningJournal(session.out)
-    if session.out.exists() and journal.request() is None and not _is_free(session.out):
-        raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+    if journal.request() is None:
+        if session.out.exists() and not _is_free(session.out):
+            raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+        if session.update:
+            raise UsageError("no suite to update is there", where=session.out, fix="leave --update out, or see --out")
     candidates, others = await asyncio.to_thread(list_candidates, session.history, session.options, session.settings)
     if not candidates and not others:
         raise UsageError("no commit of the main line is in this range", fix="see --since, --until and --branch")
