@@ -81,6 +81,12 @@ rmdir /deps/tree 2>/dev/null || true
 
 _MORE: Final = "/environment/more.in"
 _LEAST: Final = "/environment/least.in"
+# The reporter needs what pytest has since 3.5: changes from before it run with it, in place of what they name.
+_FIRST_PYTEST: Final = "2018-06-01"
+_PYTESTS: Final = ("pytest>=3.5,<4", "py>=1.5", "pytest-cov>=2.5")
+_OF_PYTEST: Final = ("pytest", "py", "pytest-cov", "pluggy", "attrs", "six", "more-itertools", "atomicwrites")
+# The first versions of this need a package that cannot be built without it: uv would wait for itself.
+_BUILDS: Final = ("wheel",)
 # Where nothing of the time fits, as for a branch that is older than its last commit.
 _RESOLVED_LATER: Final = "2100-01-01"
 _RESOLVE: Final = """
@@ -243,6 +249,9 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         levels.insert(0, f"/tmp/lock.txt {_MORE}")  # noqa: S108 - inside an environment
     if "poetry.lock" in manifests and not own:
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
+    if project.date < _FIRST_PYTEST:
+        newer = " ".join(f"--exclude-newer-package {name}={_FIRST_PYTEST}" for name in (*_OF_PYTEST, *_BUILDS))
+        levels = [f"{level} --override /environment/pytest.in {newer}" for level in levels]
     dates = dict.fromkeys((month_start(project.date), project.date))
     attempts = []
     for level in dict.fromkeys(levels):
@@ -263,6 +272,8 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     files = {f"files/{path}": data for path, data in manifests.items()}
     files["more.in"] = _lines([*least, *_declared(project)])
     files["least.in"] = _lines(least)
+    if project.date < _FIRST_PYTEST:
+        files["pytest.in"] = _lines([*_PYTESTS])
     if "poetry.lock" in manifests:
         files["poetry.txt"] = _poetry_pins(project.text("poetry.lock")).encode()
     return EnvironmentPlan(
