@@ -437,3 +437,16 @@ def test_a_solution_in_the_documents_is_a_leak(tmp_path: Path) -> None:
     done = mine(tmp_path, tmp_path / "calc")
     assert done.code == 0, done.stderr
     assert report(tmp_path)["Fix sums"] == "leak"
+
+
+def test_a_change_that_fixes_no_test_says_how_many_fail_after_it(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "calc")
+    made.commit("Start", {"calc.py": BUGGY, "tests/__init__.py": "", "proctor-mine.toml": SETTINGS})
+    wrong = "test_more(self):\n        self.assertEqual(add(2, 3), 6)"
+    made.commit(
+        "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small.",
+        {"calc.py": FIXED, "tests/test_calc.py": module_of_tests(ZERO, wrong)},
+    )
+    done = mine(tmp_path, tmp_path / "calc")
+    assert done.code == 0, done.stderr
+    assert "no test fails before it and passes after it; of 2 tests 1 fail after it" in done.stderr

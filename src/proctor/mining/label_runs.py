@@ -173,7 +173,9 @@ def _require_failing(labels: Labels, after: TestRun) -> None:
     if dated:
         raise NoLabels("clock", f"the only tests that it fixes depend on the date: {', '.join(dated[:3])}")
     skipped = sum(status is TestStatus.SKIPPED for status in after.tests.values())
-    more = f"; of {len(after.tests)} tests {skipped} are skipped here" if skipped else ""
+    others = {"fail after it": len(_failing(after)), "are skipped here": skipped}
+    counts = ", ".join(f"{count} {what}" for what, count in others.items() if count)
+    more = f"; of {len(after.tests)} tests {counts}" if counts else ""
     raise NoLabels("no-fail-to-pass", f"no test fails before it and passes after it{more}")
 
 

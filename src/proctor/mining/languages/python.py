@@ -63,7 +63,7 @@ _COMPILED: Final = (".pyx", ".pxd", ".c", ".cc", ".cpp", ".h", ".hpp", ".rs", ".
 _INSTALL: Final = r"""
 cp -r /environment/files/. . 2>/dev/null || true
 "$PYTHON" -m venv --without-pip /deps/venv 2>/dev/null || "$PYTHON" -m venv /deps/venv
-uv pip install --quiet --no-deps --python /deps/venv/bin/python -r /environment/requirements.txt
+uv pip install --quiet --no-deps@BUILDS@ --python /deps/venv/bin/python -r /environment/requirements.txt
 sleep 0.02; touch /tmp/before; sleep 0.02
 install_project() { uv pip install --quiet --no-deps --python /deps/venv/bin/python "$@" --editable .; }
 if [ -e pyproject.toml ] || [ -e setup.py ]; then
@@ -85,8 +85,9 @@ _LEAST: Final = "/environment/least.in"
 _FIRST_PYTEST: Final = "2018-06-01"
 _PYTESTS: Final = ("pytest>=3.5,<4", "py>=1.5", "pytest-cov>=2.5")
 _OF_PYTEST: Final = ("pytest", "py", "pytest-cov", "pluggy", "attrs", "six", "more-itertools", "atomicwrites")
-# The first versions of this need a package that cannot be built without it: uv would wait for itself.
-_BUILDS: Final = ("wheel",)
+# The last setuptools that builds what the first Python 3 had to translate; and a wheel that needs no package which is
+# built with it, as its first versions did: uv would wait for itself.
+_BUILDS: Final = {"setuptools": "2021-08-01", "wheel": _FIRST_PYTEST}
 # Where nothing of the time fits, as for a branch that is older than its last commit.
 _RESOLVED_LATER: Final = "2100-01-01"
 _RESOLVE: Final = """
@@ -250,8 +251,8 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     if "poetry.lock" in manifests and not own:
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
     if project.date < _FIRST_PYTEST:
-        newer = " ".join(f"--exclude-newer-package {name}={_FIRST_PYTEST}" for name in (*_OF_PYTEST, *_BUILDS))
-        levels = [f"{level} --override /environment/pytest.in {newer}" for level in levels]
+        newer = _newer({**dict.fromkeys(_OF_PYTEST, _FIRST_PYTEST), **_BUILDS})
+        levels = [f"{level} --override /environment/pytest.in{newer}" for level in levels]
     dates = dict.fromkeys((month_start(project.date), project.date))
     attempts = []
     for level in dict.fromkeys(levels):
@@ -287,6 +288,11 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     )
 
 
+def _newer(dates: dict[str, str]) -> str:
+    """Options of uv: packages of other days than the rest."""
+    return "".join(f" --exclude-newer-package {name}={date}" for name, date in dates.items())
+
+
 def _untagged(manifests: dict[str, bytes]) -> dict[str, bytes]:
     """The manifests without what puts the day of a build into the version: old setuptools does so twice, which is no
     version any more.
@@ -302,7 +308,8 @@ def _environment(project: Project, settings: MineSettings, version: str, date: s
     """The virtual environment with these packages, and the project itself as a link to its tree."""
     exports = "\n".join(_version_exports(project))
     # Builds that can install a link came later than most of old Python's time.
-    install = _INSTALL.replace("@DATE@", date).replace("@LATER@", max(date, "2023-06-01"))
+    builds = _newer(_BUILDS) if project.date < _FIRST_PYTEST else ""
+    install = _INSTALL.replace("@BUILDS@", builds).replace("@DATE@", date).replace("@LATER@", max(date, "2023-06-01"))
     script = f"{exports}{install}"
     return EnvironmentPlan(
         file=SuiteEnvironmentFile(
