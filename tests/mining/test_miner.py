@@ -183,6 +183,21 @@ def test_a_killed_mining_is_resumed_and_ends_as_if_it_had_not_been(mined: Path, 
     assert files_of(tmp_path / "suite") == files_of(mined / "suite")
 
 
+def test_an_interrupted_session_ends_with_the_newest_tasks_also_with_a_lower_limit(mined: Path, tmp_path: Path) -> None:
+    """Of several candidates at once, a later one may be done when the session is killed, and an earlier one not."""
+    shutil.copytree(mined / "suite", tmp_path / "suite")
+    newest = instances(mined)["Add doubling"]["instance_id"]
+    shutil.rmtree(tmp_path / f"suite/instances/{newest}")
+    journal, request = tmp_path / "suite/.mining/journal.jsonl", tmp_path / "suite/.mining/request.json"
+    journal.write_text("".join(line for line in journal.open() if str(newest) not in line))
+    request.write_text(
+        request.read_text().replace('"done":true', '"done":false').replace('"done": true', '"done": false')
+    )
+    done = mine(tmp_path, mined / "calc", "--limit", "1")
+    assert done.code == 0, done.stderr
+    assert list(instances(tmp_path)) == ["Add doubling"]
+
+
 def test_an_update_adds_what_is_new_and_keeps_the_rest(tmp_path: Path) -> None:
     repository = calculator(tmp_path / "calc")
     assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 0

@@ -179,16 +179,16 @@ async def _try_candidates(
         # What is older than all that was tried before was beyond the limit then.
         tried = [place for place, one in enumerate(candidates) if one.change.commit in session.results]
         candidates = candidates[: tried[-1] + 1] if tried else candidates
-    waiting = iter(candidates)
-    listed = {candidate.change.commit for candidate in candidates}
+    waiting = enumerate(candidates)
 
-    def is_enough() -> bool:
-        made = sum(one.stage is Stage.TASK for commit, one in session.results.items() if commit in listed)
-        return limit is not None and made >= limit
+    def is_enough(place: int) -> bool:
+        """Whether the candidates before this place are known to be enough; those after it do not count."""
+        before = (session.results.get(one.change.commit) for one in candidates[:place])
+        return limit is not None and sum(one is not None and one.stage is Stage.TASK for one in before) >= limit
 
     async def work() -> None:
-        for candidate in waiting:
-            if is_enough():
+        for place, candidate in waiting:
+            if is_enough(place):
                 return
             if candidate.change.commit not in session.results:
                 await _try_candidate(session, journal, maker, candidate)
