@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.mining.label_runs import find_faketime, shift_variables
+from proctor.mining.label_runs import find_faketime, shift_variables, shifted_timeout
 from proctor.mining.languages import Project, plan_environment, plan_tests
 from proctor.mining.languages.base import EnvironmentPlan
 from proctor.mining.settings import MineSettings
@@ -35,6 +35,11 @@ def test_another_date_leaves_waits_as_long_as_they_are(tmp_path: Path) -> None:
         ["java", tmp_path / "Waits.java"], env={**os.environ, **variables}, capture_output=True, text=True, check=True
     )
     assert done.stdout == "2031 true\n"
+
+
+def test_tests_that_wait_for_ever_under_another_date_end_soon() -> None:
+    assert shifted_timeout(1800, 10) == 80
+    assert shifted_timeout(60, 10) == 60
 
 
 async def never(plan: EnvironmentPlan) -> Path:
