@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
+from typing import NoReturn
 
 import pytest
 
 from cli_jobs import PATIENCE, commands
 from mining_world import BUGGY, FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.local import LocalProvider
 from proctor.mining.candidates import Candidate
@@ -436,6 +438,34 @@ def test_a_set_up_that_fails_says_why_and_where_the_log_is(mined: Path, tmp_path
     assert done.code == 0
     assert "no such compiler" in done.stderr
     assert "log.txt" in done.stderr
+
+
+class Imageless(LocalProvider):
+    """Its environments' image cannot be built."""
+
+    async def start(self, spec: EnvironmentSpec) -> NoReturn:
+        raise InfrastructureError(
+            "the image cannot be built: code 100", details=["E: Unable to locate package nothing"]
+        )
+
+
+async def test_an_image_that_cannot_be_built_has_what_its_steps_printed_in_the_log(
+    mined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path / "cache"))
+    with open_history(str(mined / "calc")) as history:
+        session = MineSession(
+            history=history,
+            provider=Imageless(),
+            out=tmp_path / "suite",
+            options=MineOptions(min_lines=4),
+            settings=parse_settings(SETTINGS.replace("/deps/venv", "/deps/other"), where="test"),
+            repository="calc",
+        )
+        await mine_suite(session)
+    (result,) = session.results.values()
+    assert result.reason.startswith("the image cannot be built")
+    assert "Unable to locate package nothing" in Path(result.log).read_text()
 
 
 def test_a_solution_in_the_documents_is_a_leak(tmp_path: Path) -> None:
