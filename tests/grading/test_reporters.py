@@ -201,6 +201,13 @@ async def test_a_module_that_leaves_at_import_leaves_no_results_under_pytest(tmp
     assert kind_of(run) is InconclusiveKind.CUT_SHORT
 
 
+async def test_an_error_that_ends_pytest_has_its_place_in_the_log(tmp_path: Path) -> None:
+    files = {"conftest.py": "def pytest_addoption():\n    raise ValueError\n", "test_a.py": "def test_a(): pass\n"}
+    run = await run_tests(environment_of(tmp_path / "work", files), PYTEST)
+    assert kind_of(run) is InconclusiveKind.CUT_SHORT
+    assert "conftest.py:2, in pytest_addoption" in run.log.decode()
+
+
 async def test_a_missing_target_leaves_no_results_under_pytest(tmp_path: Path) -> None:
     run = await run_tests(environment_of(tmp_path / "work", {}), PYTEST)
     assert isinstance(run.outcome, InconclusiveRun)

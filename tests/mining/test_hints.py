@@ -10,6 +10,7 @@ from proctor.mining.hints import setup_hint
     [
         ("ModuleNotFoundError: No module named 'yaml.loader'", 'packages = ["yaml"]'),
         ("E  fixture 'mocker' not found", "fixture mocker"),
+        ("(RuntimeError: pytest 2.8.1 is too old: 3.5 is needed)", 'packages = ["pytest>=3.5"]'),
         ("error: requires-python >=3.12", 'python = "3.9"'),
         ("fatal error: openssl/ssl.h: No such file or directory", "openssl/ssl.h"),
         ("go: go.mod requires go >= 1.30 (running go 1.26)", "install Go 1.30"),

@@ -84,6 +84,26 @@ async def test_no_version_has_the_day_of_its_build(tmp_path: Path) -> None:
     assert plan.files["files/setup.cfg"] == b"[egg_info]\n[aliases]\n"
 
 
+@pytest.mark.parametrize(("date", "overrides"), [("2015-12-16", 3), ("2018-06-01", 0)])
+async def test_changes_from_before_the_oldest_pytest_that_reports_run_with_it(
+    tmp_path: Path, date: str, overrides: int
+) -> None:
+    plans = []
+
+    async def resolved(plan: EnvironmentPlan) -> Path:
+        plans.append(plan)
+        return await resolution(tmp_path)(plan)
+
+    files = {"setup.py": "setup()", "requirements.txt": "pytest==2.8.1\n"}
+    settings = MineSettings(setup=SetupSettings(python="3.6"))
+    await plan_environment("python", project(tmp_path, files, date=date), settings, resolved)
+    (plan,) = plans
+    attempts = [line for line in plan.file.install.splitlines() if "resolve 20" in line and "requirements.txt" in line]
+    assert attempts
+    assert all(("--override /environment/pytest.in" in line) == bool(overrides) for line in attempts)
+    assert len(plan.files.get("pytest.in", b"").splitlines()) == overrides
+
+
 async def test_extension_modules_that_are_compiled_from_other_sources_are_another_environment(tmp_path: Path) -> None:
     setup = "setup(ext_modules=[Extension('fast', ['fast.c'])])"
     plans = [

@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
+from typing import NoReturn
 
 import pytest
 
 from cli_jobs import PATIENCE, commands
 from mining_world import BUGGY, FIXED, SETTINGS, SUMS, ZERO, Repository, calculator, files_of, mine, module_of_tests
+from proctor.core.environment import EnvironmentSpec
 from proctor.core.errors import InfrastructureError, UsageError
 from proctor.environments.local import LocalProvider
 from proctor.mining.candidates import Candidate
@@ -183,6 +185,21 @@ def test_a_killed_mining_is_resumed_and_ends_as_if_it_had_not_been(mined: Path, 
     assert files_of(tmp_path / "suite") == files_of(mined / "suite")
 
 
+def test_an_interrupted_session_ends_with_the_newest_tasks_also_with_a_lower_limit(mined: Path, tmp_path: Path) -> None:
+    """Of several candidates at once, a later one may be done when the session is killed, and an earlier one not."""
+    shutil.copytree(mined / "suite", tmp_path / "suite")
+    newest = instances(mined)["Add doubling"]["instance_id"]
+    shutil.rmtree(tmp_path / f"suite/instances/{newest}")
+    journal, request = tmp_path / "suite/.mining/journal.jsonl", tmp_path / "suite/.mining/request.json"
+    journal.write_text("".join(line for line in journal.open() if str(newest) not in line))
+    request.write_text(
+        request.read_text().replace('"done":true', '"done":false').replace('"done": true', '"done": false')
+    )
+    done = mine(tmp_path, mined / "calc", "--limit", "1")
+    assert done.code == 0, done.stderr
+    assert list(instances(tmp_path)) == ["Add doubling"]
+
+
 def test_an_update_adds_what_is_new_and_keeps_the_rest(tmp_path: Path) -> None:
     repository = calculator(tmp_path / "calc")
     assert mine(tmp_path, tmp_path / "calc", "--limit", "1").code == 0
@@ -321,6 +338,8 @@ def test_tests_that_need_the_network_the_clock_or_a_service_are_found(tmp_path: 
         (("nowhere",), "no repository there"),
         (("empty",), "no commit yet"),
         (("calc", "--commit", "abcdef0"), "there is no commit abcdef0"),
+        (("calc", "--commit", ""), "the ids of 7 commits begin with ''"),
+        (("calc", "--update"), "no suite to update is there"),
         (("calc", "--since", "2026-03-02", "--until", "2026-03-01"), "--since is after --until"),
         (("calc", "--since", "2030-01-01"), "no commit of the main line is in this range"),
         (("calc", "--name", "a suite"), "a suite's name has letters"),
@@ -421,6 +440,34 @@ def test_a_set_up_that_fails_says_why_and_where_the_log_is(mined: Path, tmp_path
     assert "log.txt" in done.stderr
 
 
+class Imageless(LocalProvider):
+    """Its environments' image cannot be built."""
+
+    async def start(self, spec: EnvironmentSpec) -> NoReturn:
+        raise InfrastructureError(
+            "the image cannot be built: code 100", details=["E: Unable to locate package nothing"]
+        )
+
+
+async def test_an_image_that_cannot_be_built_has_what_its_steps_printed_in_the_log(
+    mined: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path / "cache"))
+    with open_history(str(mined / "calc")) as history:
+        session = MineSession(
+            history=history,
+            provider=Imageless(),
+            out=tmp_path / "suite",
+            options=MineOptions(min_lines=4),
+            settings=parse_settings(SETTINGS.replace("/deps/venv", "/deps/other"), where="test"),
+            repository="calc",
+        )
+        await mine_suite(session)
+    (result,) = session.results.values()
+    assert result.reason.startswith("the image cannot be built")
+    assert "Unable to locate package nothing" in Path(result.log).read_text()
+
+
 def test_a_solution_in_the_documents_is_a_leak(tmp_path: Path) -> None:
     lines = [f"    total_{number} = compute_exactly(a, {number})\n" for number in range(4)]
     fix = f"def add(a, b):\n{''.join(lines)}    return a + b\n"
@@ -435,3 +482,16 @@ def test_a_solution_in_the_documents_is_a_leak(tmp_path: Path) -> None:
     done = mine(tmp_path, tmp_path / "calc")
     assert done.code == 0, done.stderr
     assert report(tmp_path)["Fix sums"] == "leak"
+
+
+def test_a_change_that_fixes_no_test_says_how_many_fail_after_it(tmp_path: Path) -> None:
+    made = Repository(tmp_path / "calc")
+    made.commit("Start", {"calc.py": BUGGY, "tests/__init__.py": "", "proctor-mine.toml": SETTINGS})
+    wrong = "test_more(self):\n        self.assertEqual(add(2, 3), 6)"
+    made.commit(
+        "Fix sums\n\nAdding two numbers gives their difference, so that every sum of two numbers is too small.",
+        {"calc.py": FIXED, "tests/test_calc.py": module_of_tests(ZERO, wrong)},
+    )
+    done = mine(tmp_path, tmp_path / "calc")
+    assert done.code == 0, done.stderr
+    assert "no test fails before it and passes after it; of 2 tests 1 fail after it" in done.stderr

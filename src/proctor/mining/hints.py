@@ -9,6 +9,7 @@ _BUILD: Final = 'if the tests need something built first, say so in [test], as i
 _HINTS: Final = {
     r"No module named '(\w+)": 'add it to [setup], as in packages = ["{0}"]',
     r"fixture '(\w+)' not found": "name the plugin of pytest that has the fixture {0} in [setup] packages",
+    r"pytest \S+ is too old": 'name a newer one in [setup], as in packages = ["pytest>=3.5"]',
     r"unrecognized arguments: (\S+)": "name the plugin of pytest that has the option {0} in [setup] packages",
     r"requires[- ]python|requires a different Python|does not satisfy Python": (
         'name a version of Python in [setup], as in python = "3.9"'

@@ -100,7 +100,8 @@ class MiningJournal:
         out = self.folder.parent
         limit, known_limit = request.options.limit, known.options.limit
         more = known_limit is not None and (limit is None or limit > known_limit)
-        if _is_other(known, request) or (limit != known_limit and not more):
+        # What was interrupted may end with what it has.
+        if _is_other(known, request) or (limit != known_limit and not more and known.done):
             raise UsageError(
                 "a suite was mined there with other options, or from another repository",
                 where=out,

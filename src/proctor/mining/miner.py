@@ -84,12 +84,15 @@ def list_candidates(
         else:
             others.append((change, judged))
     seen = [change.commit for change in (*(one.change for one in candidates), *(change for change, _ in others))]
-    for wanted_commit in options.commits:
-        if not any(commit.startswith(wanted_commit) for commit in seen):
+    for start in options.commits:
+        named = sum(commit.startswith(start) for commit in seen)
+        if not named:
             raise UsageError(
-                f"there is no commit {wanted_commit} on the main line in this range",
+                f"there is no commit {start} on the main line in this range",
                 fix="merge commits stand for what they merge; --branch names another line",
             )
+        if named > 1:
+            raise UsageError(f"the ids of {named} commits begin with {start!r}", fix="give more of the id")
     return candidates, others
 
 
@@ -116,15 +119,19 @@ async def mine(session: MineSession) -> MiningReport:
     """Make the suite, or continue with it.
 
     Raises:
-        UsageError: another suite is there, or this one is complete; no commit is in the range.
+        UsageError: another suite is there, or this one is complete, or none is and it is to be updated; no commit is in
+            the range.
         LimitReached: the disk budget, or that of the model, is spent.
         RetryableError: a package index, the forge or the model cannot be reached.
         InfrastructureError: there are no environments here, or no space is left on a disk.
     """
     session.out = session.out.absolute()
     journal = MiningJournal(session.out)
-    if session.out.exists() and journal.request() is None and not _is_free(session.out):
-        raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+    if journal.request() is None:
+        if session.out.exists() and not _is_free(session.out):
+            raise UsageError("something else is there already", where=session.out, fix="name a new folder with --out")
+        if session.update:
+            raise UsageError("no suite to update is there", where=session.out, fix="leave --update out, or see --out")
     candidates, others = await asyncio.to_thread(list_candidates, session.history, session.options, session.settings)
     if not candidates and not others:
         raise UsageError("no commit of the main line is in this range", fix="see --since, --until and --branch")
@@ -172,16 +179,16 @@ async def _try_candidates(
         # What is older than all that was tried before was beyond the limit then.
         tried = [place for place, one in enumerate(candidates) if one.change.commit in session.results]
         candidates = candidates[: tried[-1] + 1] if tried else candidates
-    waiting = iter(candidates)
-    listed = {candidate.change.commit for candidate in candidates}
+    waiting = enumerate(candidates)
 
-    def is_enough() -> bool:
-        made = sum(one.stage is Stage.TASK for commit, one in session.results.items() if commit in listed)
-        return limit is not None and made >= limit
+    def is_enough(place: int) -> bool:
+        """Whether the candidates before this place are known to be enough; those after it do not count."""
+        before = (session.results.get(one.change.commit) for one in candidates[:place])
+        return limit is not None and sum(one is not None and one.stage is Stage.TASK for one in before) >= limit
 
     async def work() -> None:
-        for candidate in waiting:
-            if is_enough():
+        for place, candidate in waiting:
+            if is_enough(place):
                 return
             if candidate.change.commit not in session.results:
                 await _try_candidate(session, journal, maker, candidate)

@@ -131,12 +131,14 @@ class TaskMaker:
         started = time.monotonic()
         attempt = _Attempt(self, candidate)
         folder = self.draft_folder(candidate)
+        details: tuple[str, ...] = ()
         try:
             result = await attempt.run(folder)
         except (RetryableError, LimitReached):
             raise
         except (_Dropped, SetupFailed, NoLabels, InvalidSubmission, ProctorError) as error:
             stage, code, reason = _why_dropped(error)
+            details = _details(error)
             result = CandidateResult(
                 commit=candidate.change.commit,
                 stage=stage,
@@ -146,20 +148,34 @@ class TaskMaker:
             )
         measures = msgspec.structs.replace(attempt.measures, seconds=round(time.monotonic() - started, 1))
         if result.stage is not Stage.TASK:
-            log = await asyncio.to_thread(self._keep_logs, folder, attempt.log)
+            log = await asyncio.to_thread(self._keep_logs, folder, attempt.log, details)
             result = msgspec.structs.replace(result, log=str(log) if log is not None else "")
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         return msgspec.structs.replace(result, measures=measures, environment=attempt.environment)
 
-    def _keep_logs(self, draft: Path, log: Path | None) -> Path | None:
-        """What the tests of a dropped candidate printed, moved to where it stays; else what its set-up printed."""
+    def _keep_logs(self, draft: Path, log: Path | None, details: tuple[str, ...]) -> Path | None:
+        """What the tests of a dropped candidate printed, moved to where it stays; else what its set-up printed, which
+        is in the log or, where it did not come so far, as when an image cannot be built, in the details of the error.
+        """
         kept = self._scratch.parent / LOGS_FOLDER / draft.name
         shutil.rmtree(kept, ignore_errors=True)
         for number, file in enumerate(sorted((draft / "artifacts").rglob("logs/*.txt"))):
             kept.mkdir(parents=True, exist_ok=True)
             target = kept / file.name
             file.rename(target if not target.exists() else target.with_name(f"{number}-{file.name}"))
-        return kept if kept.is_dir() else log
+        if kept.is_dir():
+            return kept
+        if log is not None and not log.is_file():
+            if not details:
+                return None
+            log.write_text("".join(f"{line}\n" for line in details), encoding="utf-8")
+        return log
+
+
+def _details(error: BaseException) -> tuple[str, ...]:
+    """What the error that a candidate was dropped for, or the one that led to it, says beside its sentence."""
+    found = error if isinstance(error, ProctorError) else error.__cause__
+    return tuple(found.details) if isinstance(found, ProctorError) else ()
 
 
 def _why_dropped(error: Exception) -> tuple[Stage, str, str]:

@@ -142,6 +142,9 @@ def run(report: "Any", job: "dict[str, Any]", open_workspace: "Any") -> "int":
     import pytest  # the environment's own, found only after its site-packages are set up
     from _pytest import config
 
+    version = [int(part) for part in pytest.__version__.split(".")[:2] if part.isdigit()]
+    if version and version < [3, 5]:
+        raise RuntimeError("pytest " + pytest.__version__ + " is too old: 3.5 is needed")
     for name in config.default_plugins:
         importlib.import_module("_pytest." + name)
     rewrite = sys.modules["_pytest.assertion.rewrite"]  # type: Any

@@ -220,6 +220,15 @@ def private_directory(name: "str", content: "str") -> "str":
     return directory
 
 
+def print_places(trace: "Any") -> "None":
+    """Print where an error came from to the log: places only, as its text may be a trap."""
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        place = "proctor: at %s:%d, in %s\n" % (code.co_filename, trace.tb_lineno, code.co_name)
+        os.write(2, place.encode("utf-8", "backslashreplace"))
+        trace = trace.tb_next
+
+
 def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
     token, records = int(sys.argv[2]), int(sys.argv[3])
     os.set_inheritable(records, False)
@@ -242,6 +251,7 @@ def main(job: "dict[str, Any]", leave: "Any" = os._exit) -> "None":
         report.final(code)
     except BaseException as error:
         # Before the workspace is loaded, an error is the environment's and safe to print; later its text may be a trap.
+        print_places(sys.exc_info()[2])
         report.stop(type(error).__name__ if report.is_begun() else f"{type(error).__name__}: {error}")
     leave(0)
 

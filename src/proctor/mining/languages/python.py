@@ -63,7 +63,7 @@ _COMPILED: Final = (".pyx", ".pxd", ".c", ".cc", ".cpp", ".h", ".hpp", ".rs", ".
 _INSTALL: Final = r"""
 cp -r /environment/files/. . 2>/dev/null || true
 "$PYTHON" -m venv --without-pip /deps/venv 2>/dev/null || "$PYTHON" -m venv /deps/venv
-uv pip install --quiet --no-deps --python /deps/venv/bin/python -r /environment/requirements.txt
+uv pip install --quiet --no-deps@BUILDS@ --python /deps/venv/bin/python -r /environment/requirements.txt
 sleep 0.02; touch /tmp/before; sleep 0.02
 install_project() { uv pip install --quiet --no-deps --python /deps/venv/bin/python "$@" --editable .; }
 if [ -e pyproject.toml ] || [ -e setup.py ]; then
@@ -81,6 +81,13 @@ rmdir /deps/tree 2>/dev/null || true
 
 _MORE: Final = "/environment/more.in"
 _LEAST: Final = "/environment/least.in"
+# The reporter needs what pytest has since 3.5: changes from before it run with it, in place of what they name.
+_FIRST_PYTEST: Final = "2018-06-01"
+_PYTESTS: Final = ("pytest>=3.5,<4", "py>=1.5", "pytest-cov>=2.5")
+_OF_PYTEST: Final = ("pytest", "py", "pytest-cov", "pluggy", "attrs", "six", "more-itertools", "atomicwrites")
+# The last setuptools that builds what the first Python 3 had to translate; and a wheel that needs no package which is
+# built with it, as its first versions did: uv would wait for itself.
+_BUILDS: Final = {"setuptools": "2021-08-01", "wheel": _FIRST_PYTEST}
 # Where nothing of the time fits, as for a branch that is older than its last commit.
 _RESOLVED_LATER: Final = "2100-01-01"
 _RESOLVE: Final = """
@@ -243,6 +250,9 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         levels.insert(0, f"/tmp/lock.txt {_MORE}")  # noqa: S108 - inside an environment
     if "poetry.lock" in manifests and not own:
         levels.insert(0, f"{whole} {_MORE}{flags} --constraint /environment/poetry.txt")
+    if project.date < _FIRST_PYTEST:
+        newer = _newer({**dict.fromkeys(_OF_PYTEST, _FIRST_PYTEST), **_BUILDS})
+        levels = [f"{level} --override /environment/pytest.in{newer}" for level in levels]
     dates = dict.fromkeys((month_start(project.date), project.date))
     attempts = []
     for level in dict.fromkeys(levels):
@@ -263,6 +273,8 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
     files = {f"files/{path}": data for path, data in manifests.items()}
     files["more.in"] = _lines([*least, *_declared(project)])
     files["least.in"] = _lines(least)
+    if project.date < _FIRST_PYTEST:
+        files["pytest.in"] = _lines([*_PYTESTS])
     if "poetry.lock" in manifests:
         files["poetry.txt"] = _poetry_pins(project.text("poetry.lock")).encode()
     return EnvironmentPlan(
@@ -274,6 +286,11 @@ def _resolution(project: Project, settings: MineSettings, version: str) -> Envir
         ),
         files=files,
     )
+
+
+def _newer(dates: dict[str, str]) -> str:
+    """Options of uv: packages of other days than the rest."""
+    return "".join(f" --exclude-newer-package {name}={date}" for name, date in dates.items())
 
 
 def _untagged(manifests: dict[str, bytes]) -> dict[str, bytes]:
@@ -291,7 +308,8 @@ def _environment(project: Project, settings: MineSettings, version: str, date: s
     """The virtual environment with these packages, and the project itself as a link to its tree."""
     exports = "\n".join(_version_exports(project))
     # Builds that can install a link came later than most of old Python's time.
-    install = _INSTALL.replace("@DATE@", date).replace("@LATER@", max(date, "2023-06-01"))
+    builds = _newer(_BUILDS) if project.date < _FIRST_PYTEST else ""
+    install = _INSTALL.replace("@BUILDS@", builds).replace("@DATE@", date).replace("@LATER@", max(date, "2023-06-01"))
     script = f"{exports}{install}"
     return EnvironmentPlan(
         file=SuiteEnvironmentFile(
