@@ -76,6 +76,7 @@ class UsageReports:
 
     def _total(self) -> tuple[Usage, ...]:
         merged, model = self._merged, self._usage.model
+        speed = self._usage.speed if merged.speed is None else merged.speed
         searches = count_of(merged.server_tool_use.web_search_requests) if merged.server_tool_use else 0
         by_model = {model: merged.tokens()}
         # The top level does not include what was sampled besides the response: server-side compaction, advisors.
@@ -88,7 +89,7 @@ class UsageReports:
                 model=name,
                 tokens=tokens,
                 web_searches=(searches or 0) if name == model else 0,
-                speed=merged.speed,
+                speed=speed,
                 geo=merged.inference_geo,
             )
             for name, tokens in by_model.items()
