@@ -1,6 +1,6 @@
 """Usage as the Messages API reports it."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -8,6 +8,8 @@ from proctor.core.result import Tokens
 from proctor.gateway.dialects.base import count_of
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.prices import Usage
+
+_PROMPT: Final = frozenset({"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
 
 
 class _CacheCreation(msgspec.Struct):
@@ -68,9 +70,12 @@ class UsageReports:
             self._usage.model = model
         if reported is None:
             return
+        # No request has an empty prompt: some servers that report it at the start write zeros at the end.
+        counted = reported.tokens()
+        unsaid = _PROMPT if counted.total == counted.output else frozenset()
         for name in WireUsage.__struct_fields__:
             value: Any = getattr(reported, name)
-            if value is not None:
+            if value is not None and name not in unsaid:
                 setattr(self._merged, name, value)
         self._usage.report(self._total(), final=final)
 
