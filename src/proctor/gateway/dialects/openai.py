@@ -35,6 +35,11 @@ def error_body(status: int, message: str, *, kind: str | None = None) -> dict[st
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
+# What servers call the tokens that were read from a cache, and those that were written to it.
+_READ: Final = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_WRITTEN: Final = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+
+
 class UsageNames(NamedTuple):
     """The members of a usage report, as one of the two dialects calls them."""
 
@@ -47,7 +52,7 @@ def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
 
     Cached tokens are a part of the prompt, and reasoning is a part of the output. Some servers count them beside, or
     count reasoning nowhere, which the total shows. Where cached tokens are counted differs: OpenAI has them in details,
-    DeepSeek and Moonshot beside the prompt.
+    DeepSeek and Moonshot beside the prompt, and what is in front of Claude's models has them under Anthropic's names.
     """
     if not isinstance(reported, dict):
         return None
@@ -57,9 +62,7 @@ def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
     if prompt is None or output is None:
         return None
     prompts, outputs = (_details(reported, name) for name in names)
-    cached = (prompts.get("cached_tokens"), reported.get("prompt_cache_hit_tokens"), reported.get("cached_tokens"))
-    read = next((count for value in cached if (count := count_of(value)) is not None), 0)
-    written = count_of(prompts.get("cache_write_tokens")) or 0
+    read, written = (_first_count(prompts, reported, names) for names in (_READ, _WRITTEN))
     reasoning = count_of(outputs.get("reasoning_tokens")) or 0
     beside = max((total or 0) - prompt - output, 0)
     if beside in {read + written, read + written + reasoning} and beside != reasoning:
@@ -85,6 +88,12 @@ def has_priced_media(reported: Any, names: UsageNames) -> bool:
     prompts, outputs = (_details(reported, name) for name in names)
     counts = (prompts.get("audio_tokens"), outputs.get("audio_tokens"), outputs.get("image_tokens"))
     return any(count_of(count) for count in counts)
+
+
+def _first_count(details: dict[str, Any], reported: dict[str, Any], names: tuple[str, ...]) -> int:
+    """The first count under one of these names, of the details first."""
+    counts = (count_of(place.get(name)) for place in (details, reported) for name in names)
+    return next((count for count in counts if count is not None), 0)
 
 
 def _details(reported: dict[str, Any], name: str) -> dict[str, Any]:
