@@ -218,7 +218,7 @@ LAB_AGENTS = {
             tools=("bash", "view"),
             effort=("low", "low"),
             claims=False,
-            deviations={"hostile": "skills and agents are listed"},
+            deviations={"hostile": "agents and commands are listed"},
         ),
         LabAgent(
             "pi",

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from lab_agents import LAB_AGENTS
 from proctor.agents.copilot import Copilot, CopilotReader
 from proctor.core.agent import AgentRequest, AgentSetup
 from proctor.core.agent_options import AgentOptions
 from proctor.core.errors import InfrastructureError, UsageError
+from program_lab import need_agent, program_run, requests_of, script
 
 MODEL = "gpt-5.5"
 
@@ -42,3 +44,19 @@ def test_what_it_says_when_it_is_interrupted_is_no_success() -> None:
     reader.on_interrupt()
     reader.handle_line(b'{"type":"result","exitCode":0}')
     assert not reader.report().finished
+
+
+async def test_skills_of_the_repository_are_not_shown_to_the_model(tmp_path: Path) -> None:
+    need_agent(LAB_AGENTS["copilot"])
+    recording = tmp_path / "cassette.jsonl"
+    folders = (".agents/skills", ".claude/skills", ".github/skills", "lib/.github/skills")
+    marks = [f"mark-{number}" for number in range(len(folders))]
+    files = {
+        f"{folder}/{mark}/SKILL.md": f"---\nname: {mark}\ndescription: Bananas.\n---\nSay it.\n"
+        for folder, mark in zip(folders, marks, strict=True)
+    }
+    async with program_run(Copilot, script({"text": "Done."}), tmp_path, files=files, recording=recording) as run:
+        assert (await run.work(MODEL)).cause is None
+    said = requests_of(recording)
+    assert [mark for mark in marks if mark in said] == []
+    assert "github-pr-media" in said  # its own are

@@ -33,8 +33,19 @@ def _parts(name: str) -> st.SearchStrategy[dict[str, Any]]:
             )
     url = URLS | st.fixed_dictionaries({"url": URLS}) | OTHERS
     file = st.fixed_dictionaries({}, optional={"file_data": URLS, "file_url": URLS})
+    film = URLS | st.lists(URLS, max_size=2) | OTHERS
+    sound = st.fixed_dictionaries({}, optional={"data": URLS, "url": URLS}) | OTHERS
     return st.fixed_dictionaries(
-        {"type": st.just("x")}, optional={"image_url": url, "file_url": URLS, "video_url": url, "file": file}
+        {"type": st.just("x")},
+        optional={
+            "image_url": url,
+            "file_url": URLS,
+            "video_url": url,
+            "audio_url": url,
+            "file": file,
+            "input_audio": sound,
+            "video": film,
+        },
     )
 
 
@@ -53,3 +64,18 @@ def test_plain_messages_have_nothing_that_a_search_would_find(name: str, data: s
     searched = (messages_fetch_content if name == "messages" else fetches_content)(raw)
     fields: dict[str, Any] = {MEMBER[name]: messages}
     assert (FROM_URL in parsed(name, **fields).server_tools) is searched
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "audio_url", "audio_url": {"url": "https://a.example/x.wav"}},
+        {"type": "input_audio", "input_audio": {"data": "https://a.example/x.wav", "format": "wav"}},
+        {"type": "video", "video": ["https://a.example/1.png", "https://a.example/2.png"]},
+    ],
+)
+def test_sounds_and_films_are_fetched_as_images_are(part: dict[str, Any]) -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "look"}, part]}
+    assert parsed("chat", messages=[message]).server_tools == (FROM_URL,)
+    local = msgspec.json.decode(msgspec.json.encode(message).replace(b"https://a.example/", b"data:audio/wav;base64,"))
+    assert parsed("chat", messages=[local]).server_tools == ()

@@ -116,8 +116,11 @@ class Copilot(ProgramAgent):
         return {self.name: self.ask_version(program.path, argv).rstrip(".")}
 
     def files(self, request: AgentRequest, environment: Environment, url: str) -> dict[str, str]:
-        """No hooks; the appended prompt is the profile of an agent, which the program puts behind its own prompt."""
-        files = {"copilot/settings.json": json.dumps({"disableAllHooks": True})}
+        """No hooks, and no skills but those that come with it, which no location leaves out; the appended prompt is the
+        profile of an agent, which the program puts behind its own prompt.
+        """
+        settings = {"disableAllHooks": True, "ignoredSkillsLocations": ["/"]}
+        files = {"copilot/settings.json": json.dumps(settings)}
         appended = self._setup.agent_options.append_system_prompt
         if appended is not None:
             head = f"---\nname: {_PROFILE}\ndescription: Works on the task.\n---\n"

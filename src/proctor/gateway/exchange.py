@@ -38,7 +38,7 @@ class ExchangeTracker(SendObserver):
         self._dialect = call.dialect
         self._role = call.role
         self._agent = call.agent
-        self._usage = UsageAccumulator(call.model)
+        self._usage = UsageAccumulator(call.model, call.speed)
         self._started = time.perf_counter()
         self._prepared: PreparedRequest | None = None
         self._to_prepare: tuple[ExchangeStart, ModelCall, asyncio.TimerHandle] | None = None
@@ -99,6 +99,7 @@ class ExchangeTracker(SendObserver):
         self._headers = {name: value for name, value in headers.items() if name in RECORDED_HEADERS}
         self._errors = reply.errors
         self._is_unread = True
+        self._usage.speed = self._dialect.served_speed(headers, self._usage.speed)
 
     def _open_reader(self) -> None:
         """Read what will be relayed; not before the first of it has been."""

@@ -22,11 +22,13 @@ class UsageAccumulator:
 
     Attributes:
         model: that responds, as far as is known.
+        speed: as far as is known: what the request asks for, until the response says otherwise.
         unreported_bytes: of what the model wrote, since the last report.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, speed: str | None = None) -> None:
         self.model = model
+        self.speed = speed
         self.unreported_bytes = 0
         self._final = False
         self._usages: tuple[Usage, ...] = ()

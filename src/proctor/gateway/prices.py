@@ -28,8 +28,8 @@ class Usage(Record):
     Attributes:
         speed: a mode or tier of service that has its own price; None for the usual one.
         estimated: an upper estimate, since the provider's report did not arrive, or not to the end.
-        unknown: the response was whole and did not say what it used: the tokens are an upper estimate, and the cost is
-            unknown.
+        unknown: the cost is unknown. The response was whole and did not say what it used: the tokens are an upper
+            estimate. Or it used tokens whose price is in no table: of sounds, or of pictures.
     """
 
     model: str

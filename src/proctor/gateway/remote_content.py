@@ -17,8 +17,15 @@ FROM_URL: Final = "content from a URL"
 
 _REMOTE_URL: Final = r"\s*(?!data:)[a-z][a-z0-9+.-]*:"
 _IS_REMOTE_URL: Final = re.compile(_REMOTE_URL, re.IGNORECASE)
-# Members in which a message of the dialects other than Messages has the address of an image or a file.
-_REMOTE_MEMBERS: Final = frozenset({"image_url", "file_url", "video_url", "fileUri", "file_uri", "file_data"})
+# Members in which a message of the dialects other than Messages has the address of an image, a sound or a file: by
+# itself, in an object, or with those of the other images of a film.
+_REMOTE_MEMBERS: Final = frozenset(
+    {
+        *("image_url", "file_url", "video_url", "audio_url", "fileUri", "file_uri"),
+        *("file_data", "input_audio", "video"),
+    }
+)
+_ADDRESSES: Final = ("url", "data")
 # What the model gives to a tool, and gets from it, goes to no one.
 _OWN_MEMBERS: Final = frozenset({"args", "arguments", "response"})
 
@@ -27,6 +34,11 @@ _NotRemote = Annotated[str, Meta(pattern=f"^(?i:(?!{_REMOTE_URL}))")]
 
 class _PlainUrl(Struct, gc=False):
     url: _NotRemote | None = None
+
+
+class _PlainAudio(Struct, gc=False):
+    url: None = None
+    data: _NotRemote | None = None
 
 
 class _PlainFile(Struct, gc=False):
@@ -40,6 +52,9 @@ class PlainPart(Struct, gc=False):
     image_url: _NotRemote | _PlainUrl | None = None
     file_url: _NotRemote | None = None
     video_url: _NotRemote | _PlainUrl | None = None
+    audio_url: _NotRemote | _PlainUrl | None = None
+    input_audio: _PlainAudio | None = None
+    video: None = None
     file_data: _NotRemote | None = None
     file: _PlainFile | None = None
 
@@ -105,8 +120,10 @@ def _remote_urls(value: Any) -> Iterator[str]:
             if name in _OWN_MEMBERS:
                 continue
             if name in _REMOTE_MEMBERS:
-                url = inner.get("url") if isinstance(inner, dict) else inner
-                yield from [url] if isinstance(url, str) else []
+                found = inner if isinstance(inner, list) else [inner]
+                if isinstance(inner, dict):
+                    found = [inner.get(one) for one in _ADDRESSES]
+                yield from (url for url in found if isinstance(url, str))
             yield from _remote_urls(inner)
 
 

@@ -25,7 +25,7 @@ _RESPONSES_CLIENT_TOOLS: Final = re.compile(
 _GEMINI_CLIENT_TOOLS: Final = frozenset(
     {"functionDeclarations", "function_declarations", "computerUse", "computer_use"}
 )
-_SEARCH_MODEL: Final = re.compile(r"-search(?:-|$)|:online$")
+_SEARCH_MODEL: Final = re.compile(r"-search(?:-|$)|:online$|(?:^|/)(?:sonar|compound)(?:-|$)|-deep-research(?:-|$)")
 _TOOL_NAME: Final = re.compile(r"[\w.-]{1,64}")
 
 

@@ -114,7 +114,7 @@ def asking(*, usage: bool) -> dict[str, Any]:
 
 
 async def test_usage_is_asked_for_and_taken_out_again_for_a_client_that_did_not_ask() -> None:
-    message = {**USAGE, "prompt_tokens": 7}
+    message = {**USAGE, "prompt_tokens": 7, "total_tokens": 57}
     stream: list[Any] = [
         chunk("Hel", usage=None),
         chunk("lo", "stop", usage=None),
@@ -208,3 +208,57 @@ def test_ids_thoughts_and_the_system_prompt_are_not_compared() -> None:
     two = {"role": "assistant", "tool_calls": [{"id": "x9", "function": {"name": "a", "arguments": "{}"}}]}
     assert CHAT.comparable_item(one) == CHAT.comparable_item({**two, "reasoning_content": "hm", "content": None})
     assert CHAT.comparable_item({"role": "system", "content": "a"}) == CHAT.comparable_item({"role": "developer"})
+
+
+def test_the_tier_that_was_asked_for_holds_until_a_response_says_another_in_any_of_its_chunks() -> None:
+    def speed(*chunks: Any) -> str | None:
+        usage = UsageAccumulator("asked", "priority")
+        EventStreamReader(CHAT, usage).feed(b"".join(CHAT.encode_event(chunk) for chunk in chunks), 0)
+        return usage.total()[0].speed
+
+    last = {"choices": [], "usage": USAGE}
+    assert speed(chunk("a", "stop"), last) == "priority"
+    assert speed(chunk("a", service_tier=None), chunk("", "stop", service_tier="default"), last) is None
+    assert speed(chunk("a", service_tier="flex"), chunk("", "stop"), {**last, "service_tier": None}) == "flex"
+
+
+@pytest.mark.parametrize("reason", ["error", "insufficient_system_resource", "network_error"])
+def test_a_reason_to_stop_that_is_the_servers_failure_is_an_error(reason: str) -> None:
+    broken = chunk("half", reason)
+    _, reader = read(broken, {"choices": [], "usage": USAGE}, "[DONE]")
+    assert (reader.events.finished, reader.events.error) == (False, f"{reason}: ")
+    assert not CHAT.is_complete([broken, "[DONE]"])
+    body = {"choices": [{"message": {"content": "half"}, "finish_reason": reason}], "usage": USAGE}
+    usage = UsageAccumulator("asked")
+    assert not CHAT.read_body(msgspec.json.encode(body), usage)
+    assert usage.total()[0].tokens == Tokens(input=100, output=50)
+    assert not CHAT.is_message(body)
+
+
+def test_an_error_inside_a_choice_is_one() -> None:
+    failed = {"choices": [{"delta": {}, "finish_reason": None, "error": {"code": 502, "message": "gone"}}]}
+    _, reader = read(chunk("a"), failed, "[DONE]")
+    assert reader.events.error == "502: gone"
+    assert not CHAT.read_body(msgspec.json.encode({"choices": [], "error": {"code": 502}}), UsageAccumulator("asked"))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"search_parameters": {"mode": "auto"}},
+        {"enable_search": True},
+        {"web_search": {"enable": True}},
+        {"data_sources": [{"type": "azure_search"}]},
+        {"preset": "research"},
+        {"model": "perplexity/sonar-pro"},
+        {"model": "groq/compound-mini"},
+        {"model": "qwen-deep-research"},
+    ],
+)
+def test_a_search_is_the_providers_whatever_it_is_asked_by(asked: dict[str, Any]) -> None:
+    assert len(parsed("chat", **asked).server_tools) == 1
+
+
+@pytest.mark.parametrize("asked", [{"enable_search": False}, {"data_sources": []}, {"model": "compounding"}])
+def test_what_asks_for_no_search_is_none(asked: dict[str, Any]) -> None:
+    assert parsed("chat", **asked).server_tools == ()

@@ -45,6 +45,33 @@ def test_what_servers_write_in_their_own_way_does_not_hide_the_usage(delta: dict
         ({**USAGE, "prompt_tokens_details": [], "completion_tokens_details": "?"}, Tokens(input=100, output=50)),
         ({**USAGE, "prompt_tokens_details": {"cached_tokens": -7}}, Tokens(input=100, output=50)),
         ({**USAGE, "prompt_tokens_details": {"cached_tokens": 1000}}, Tokens(output=50, cache_read=100)),
+        (
+            {**USAGE, "prompt_tokens_details": {"cached_tokens": 30, "cache_creation_tokens": 10}},
+            Tokens(input=60, output=50, cache_read=30, cache_write_5m=10),
+        ),
+        (
+            {**USAGE, "prompt_tokens_details": {"cached_tokens": 0, "cache_creation_input_tokens": 10}},
+            Tokens(input=90, output=50, cache_write_5m=10),
+        ),
+        (
+            {**USAGE, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 10},
+            Tokens(input=60, output=50, cache_read=30, cache_write_5m=10),
+        ),
+        ({**USAGE, "total_tokens": 200}, Tokens(input=100, output=100, reasoning=50)),
+        (
+            {**USAGE, "total_tokens": 190, "prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 10}},
+            Tokens(input=100, output=50, cache_read=30, cache_write_5m=10),
+        ),
+        (
+            {
+                **USAGE,
+                "total_tokens": 200,
+                "prompt_tokens_details": {"cached_tokens": 30},
+                "completion_tokens_details": {"reasoning_tokens": 20},
+            },
+            Tokens(input=100, output=70, cache_read=30, reasoning=20),
+        ),
+        ({**USAGE, "total_tokens": 120}, Tokens(input=100, output=50)),
         ({**USAGE, "cost": 0.01, "is_byok": False, "cost_details": {"upstream": None}}, Tokens(input=100, output=50)),
     ],
 )

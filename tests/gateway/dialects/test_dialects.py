@@ -590,3 +590,31 @@ def test_a_member_whose_name_is_half_a_character_does_not_hide_the_conversation(
     call = found.dialect.parse_call(found, body, {})
     assert call is not None
     assert call.first_text() == "hi there"
+
+
+@pytest.mark.parametrize(
+    ("name", "details"),
+    [
+        ("chat", {"prompt_tokens_details": {"audio_tokens": 7}}),
+        ("chat", {"completion_tokens_details": {"audio_tokens": 7}}),
+        ("chat", {"completion_tokens_details": {"image_tokens": 7}}),
+        ("responses", {"input_tokens_details": {"audio_tokens": 7}}),
+        (
+            "gemini",
+            {"promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}, {"modality": "AUDIO", "tokenCount": 7}]},
+        ),
+        ("gemini", {"candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 7}]}),
+    ],
+)
+def test_what_has_a_price_of_its_own_beside_text_costs_nobody_knows_how_much(
+    name: str, details: dict[str, Any]
+) -> None:
+    dialect = DIALECTS[name]
+    rendered = dialect.render(ScriptedMessage(number=1, model=MODEL, text="x", tokens=Tokens(input=100, output=50)))
+    member = "usageMetadata" if name == "gemini" else "usage"
+    for more, unknown in ((details, True), ({}, False)):
+        usage = UsageAccumulator("asked")
+        message = {**rendered, member: {**rendered[member], **more}}
+        assert dialect.read_body(msgspec.json.encode(message), usage)
+        (one,) = usage.total()
+        assert (one.unknown, one.tokens.total) == (unknown, 150)

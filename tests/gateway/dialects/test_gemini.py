@@ -2,6 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from dialect_lab import parsed, request_body, send
 from gateway_lab import MODEL, parse_call, provider, upstream, world
@@ -124,3 +125,47 @@ def test_errors_say_their_status_in_words(status: int) -> None:
 
 def test_the_body_needs_no_model() -> None:
     assert "model" not in request_body("gemini")
+
+
+@pytest.mark.parametrize(
+    ("asked", "header", "said", "speed"),
+    [
+        ({}, None, {}, None),
+        ({"serviceTier": "priority"}, None, {}, "priority"),
+        ({"service_tier": "FLEX"}, None, {}, "flex"),
+        ({"service_tier": "priority"}, "standard", {}, None),
+        ({"service_tier": "flex"}, "flex", {"serviceTier": "flex"}, "flex"),
+        ({}, None, {"trafficType": "ON_DEMAND_PRIORITY"}, "priority"),
+        ({"service_tier": "priority"}, None, {"trafficType": "ON_DEMAND"}, None),
+    ],
+)
+async def test_the_price_is_that_of_the_tier_in_which_a_response_was_made(
+    asked: dict[str, Any], header: str | None, said: dict[str, Any], speed: str | None
+) -> None:
+    model = "gemini-3.7-flash"
+    reported = {"promptTokenCount": 1_000_000, "candidatesTokenCount": 1_000_000, **said}
+    body = {**chunk("hi", "STOP"), "usageMetadata": reported, "modelVersion": model}
+
+    async def respond(request: web.Request) -> web.Response:
+        return web.json_response(body, headers={} if header is None else {"x-gemini-service-tier": header})
+
+    async with provider() as source, world(upstream(source, auth=ProviderAuth.BEARER)) as lab:
+        source.responses = [respond]
+        await send(lab, "gemini", model=model, **asked)
+        prices = {None: 4.5, "flex": 2.25, "priority": 8.1}
+        assert lab.session.usage.cost_usd == pytest.approx(prices[speed])
+
+
+def test_searches_of_all_chunks_are_counted() -> None:
+    def searched(*queries: str) -> dict[str, Any]:
+        whole = chunk("a", promptTokenCount=9)
+        whole["candidates"][0]["groundingMetadata"] = {"webSearchQueries": [*queries]}
+        return whole
+
+    usage, _ = read(searched("one"), searched("one", "two"), chunk("", "STOP", promptTokenCount=9))
+    assert usage.total()[0].web_searches == 2
+
+
+def test_an_array_with_an_error_in_it_is_no_whole_response() -> None:
+    body = msgspec.json.encode([chunk("a", "STOP", promptTokenCount=9), {"error": {"code": 503, "message": "gone"}}])
+    assert not GEMINI.read_body(body, UsageAccumulator("asked"))

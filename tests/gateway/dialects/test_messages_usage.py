@@ -29,6 +29,16 @@ def test_a_later_report_may_correct_the_input_too() -> None:
     assert (usage.tokens.input, usage.tokens.output, usage.web_searches) == (900, 5, 2)
 
 
+def test_zeros_at_the_end_do_not_take_the_prompt_away() -> None:
+    tally = UsageAccumulator("m")
+    reports = UsageReports(tally)
+    reports.update(wire(input_tokens=100, cache_read_input_tokens=7, output_tokens=0))
+    reports.update(wire(input_tokens=0, cache_read_input_tokens=0, output_tokens=55))
+    assert tally.total()[0].tokens == Tokens(input=100, output=55, cache_read=7)
+    reports.update(wire(input_tokens=0, cache_read_input_tokens=107, output_tokens=55))
+    assert tally.total()[0].tokens == Tokens(output=55, cache_read=107)
+
+
 @pytest.mark.parametrize(
     ("fields", "five", "hour"),
     [

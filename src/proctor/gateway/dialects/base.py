@@ -257,6 +257,10 @@ class Dialect(ABC):
 
     # Responses
 
+    def served_speed(self, headers: Mapping[str, str], asked: str | None) -> str | None:
+        """The tier of service of a response, as far as its headers say it; else the one that was asked for."""
+        return asked
+
     @abstractmethod
     def read_body(self, body: bytes, usage: UsageAccumulator) -> bool:
         """Read the usage of a response that is one document; False when it is no whole message of a model."""

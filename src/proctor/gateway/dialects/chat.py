@@ -25,6 +25,7 @@ from proctor.gateway.dialects.chat_events import (
     ChatEventReader,
     UsageFilter,
     events_from_message,
+    is_unbroken,
     message_from_events,
     read_completion,
     text_path,
@@ -39,6 +40,17 @@ from proctor.gateway.sse import SseEvent, encode_data
 _PATH: Final = "/chat/completions"
 # The end of a request that has another member before it, and no such one.
 _ASKS_USAGE: Final = b',"stream_options":{"include_usage":true}}'
+# Members by which providers search the web, read an account's data, or use what is stored under a name: OpenAI,
+# OpenRouter, xAI, Alibaba, Baidu, Azure.
+_SERVER_TOOLS: Final = (
+    "web_search_options",
+    "plugins",
+    "search_parameters",
+    "enable_search",
+    "web_search",
+    "data_sources",
+    "preset",
+)
 # Members of a message that are made up anew each time.
 _VOLATILE: Final = frozenset(
     {"id", "tool_call_id", "cache_control", "reasoning", "reasoning_content", "reasoning_details"}
@@ -77,6 +89,11 @@ class _ChatRequest(msgspec.Struct, Generic[Message]):
     service_tier: Any = None
     web_search_options: Raw = Raw()
     plugins: Raw = Raw()
+    search_parameters: Raw = Raw()
+    enable_search: Raw = Raw()
+    web_search: Raw = Raw()
+    data_sources: Raw = Raw()
+    preset: Raw = Raw()
 
 
 _PLAIN: Final[msgspec.json.Decoder[_ChatRequest[Any]]] = msgspec.json.Decoder(_ChatRequest[PlainMessage])
@@ -118,7 +135,7 @@ class ChatDialect(Dialect):
         server_tools = chat_server_tools(
             read.model,
             (tool.type for tool in read.tools or ()),
-            {"web_search_options": read.web_search_options, "plugins": read.plugins},
+            {name: getattr(read, name) for name in _SERVER_TOOLS},
         )
         if not decoded.is_plain and fetches_content(read.messages):
             server_tools.append(FROM_URL)
@@ -194,11 +211,11 @@ class ChatDialect(Dialect):
 
     def is_message(self, body: Any) -> bool:
         """Whether it has choices."""
-        return isinstance(body, dict) and isinstance(body.get("choices"), list) and not body.get("error")
+        return is_unbroken(body) and isinstance(body.get("choices"), list)
 
     def is_complete(self, events: Sequence[Any]) -> bool:
         """Whether the model says why it stopped, and nothing is broken."""
-        if not all(event == DONE or (isinstance(event, dict) and not event.get("error")) for event in events):
+        if not all(event == DONE or is_unbroken(event) for event in events):
             return False
         choices = [choice for event in events if event != DONE for choice in dicts_in(event.get("choices"))]
         return any(choice.get("finish_reason") for choice in choices)

@@ -17,6 +17,8 @@ DONE: Final = "[DONE]"
 USAGE: Final = openai.UsageNames("prompt_tokens", "completion_tokens")
 # Members of a piece of text, by the names that servers give them.
 _TEXT_MEMBERS: Final = ("content", "reasoning_content", "reasoning", "refusal")
+# Reasons to stop that no model has: the server failed. So OpenRouter, DeepSeek and Zhipu say it.
+_FAILURES: Final = frozenset({"error", "insufficient_system_resource", "network_error"})
 _ARGUMENTS: Final[TextPath] = ("choices", 0, "delta", "tool_calls", 0, "function", "arguments")
 
 
@@ -42,6 +44,7 @@ class _ChatDelta(msgspec.Struct):
 class _ChatChoice(msgspec.Struct):
     delta: _ChatDelta | None = None
     finish_reason: Any = None
+    error: Any = None
     usage: Any = None
 
 
@@ -53,11 +56,17 @@ class _ChatChunk(msgspec.Struct):
     error: Any = None
 
 
+class _ChatBodyChoice(msgspec.Struct):
+    finish_reason: Any = None
+    error: Any = None
+
+
 class _ChatBody(msgspec.Struct):
-    choices: list[Raw]
+    choices: list[_ChatBodyChoice]
     model: Any = None
     usage: Any = None
     service_tier: Any = None
+    error: Any = None
 
 
 _CHUNK: Final = msgspec.json.Decoder(_ChatChunk)
@@ -71,7 +80,23 @@ def read_completion(body: bytes, usage: UsageAccumulator) -> bool:
     except DECODE_ERRORS:
         return False
     _report(usage, message, message.usage, final=True)
-    return True
+    return not (message.error or any(choice_error(one.finish_reason, one.error) for one in message.choices))
+
+
+def choice_error(finish_reason: Any, error: Any) -> str | None:
+    """The error by which a server has ended a choice, if it has."""
+    if error:
+        return error_text(error, "code", "type")
+    return f"{finish_reason}: " if isinstance(finish_reason, str) and finish_reason in _FAILURES else None
+
+
+def is_unbroken(value: Any) -> bool:
+    """Whether a decoded completion, or a chunk of one, has no error in it."""
+    return (
+        isinstance(value, dict)
+        and not value.get("error")
+        and not any(choice_error(one.get("finish_reason"), one.get("error")) for one in dicts_in(value.get("choices")))
+    )
 
 
 class ChatEventReader(EventReader):
@@ -91,6 +116,7 @@ class ChatEventReader(EventReader):
             self.error = error_text(chunk.error, "code", "type")
         reported = chunk.usage
         for choice in chunk.choices or ():
+            self.error = self.error or choice_error(choice.finish_reason, choice.error)
             if choice.finish_reason:
                 self.may_end = True
             if choice.delta is not None and (size := choice.delta.size):
@@ -103,9 +129,11 @@ class ChatEventReader(EventReader):
 def _report(usage: UsageAccumulator, source: _ChatChunk | _ChatBody, reported: Any, *, final: bool) -> None:
     if isinstance(source.model, str) and source.model:
         usage.model = source.model
+    openai.note_tier(source.service_tier, usage)
     tokens = None if reported is None else openai.read_tokens(reported, USAGE)
     if tokens is not None:
-        usage.report((Usage(model=usage.model, tokens=tokens, speed=openai.tier(source.service_tier)),), final=final)
+        unknown = openai.has_priced_media(reported, USAGE)
+        usage.report((Usage(model=usage.model, tokens=tokens, speed=usage.speed, unknown=unknown),), final=final)
 
 
 class UsageFilter(ClientFilter):

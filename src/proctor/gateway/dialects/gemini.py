@@ -30,6 +30,7 @@ from proctor.gateway.dialects.gemini_events import (
     is_complete,
     message_from_events,
     read_response,
+    tier,
 )
 from proctor.gateway.model_call import ModelCall, Role, decode_request
 from proctor.gateway.remote_content import FROM_URL, PlainContent, fetches_content
@@ -37,6 +38,7 @@ from proctor.gateway.safe_json import DECODE_ERRORS, decode_or_text
 from proctor.gateway.server_tools import gemini_server_tools
 from proctor.gateway.sse import SseEvent
 
+_TIER_HEADER: Final = "x-gemini-service-tier"
 _MODELS: Final = "/models/"
 _ACTIONS: Final = frozenset({"generateContent", "streamGenerateContent"})
 _VERSION: Final = re.compile(r"/(v\d+[a-z0-9]*)(?=/|$)")
@@ -94,6 +96,8 @@ class _GeminiRequest(msgspec.Struct, Generic[Content]):
     tools: list[dict[str, Raw]] | dict[str, Raw] | None = None
     camel_config: _GeminiGenerationConfig | None = field(name="generationConfig", default=None)
     snake_config: _GeminiGenerationConfig | None = field(name="generation_config", default=None)
+    camel_tier: Any = field(name="serviceTier", default=None)
+    snake_tier: Any = field(name="service_tier", default=None)
     camel_cache: Any = field(name="cachedContent", default=None)
     snake_cache: Any = field(name="cached_content", default=None)
 
@@ -169,6 +173,7 @@ class GeminiDialect(Dialect):
             array=route.array,
             body=decoded.body,
             tools=tools,
+            speed=tier(read.camel_tier or read.snake_tier),
             unsupported=unique(unsupported),
         )
         server_tools = gemini_server_tools(name for tool in offered for name in tool)
@@ -230,6 +235,10 @@ class GeminiDialect(Dialect):
             case [{"content": {"parts": [{"text": str(), **others}]}, **more}] if more.get("finishReason") is None:
                 return ("candidates", 0, "content", "parts", 0, "text") if others.keys() <= {"thought"} else None
         return None
+
+    def served_speed(self, headers: Mapping[str, str], asked: str | None) -> str | None:
+        """The tier in its header: where the one that was asked for is full, it is the usual one."""
+        return tier(headers[_TIER_HEADER]) if headers.get(_TIER_HEADER) else asked
 
     def is_message(self, body: Any) -> bool:
         """Whether a response, or the last chunk of an array, says why the model stopped."""

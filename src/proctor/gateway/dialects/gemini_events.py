@@ -1,5 +1,6 @@
 """Responses of the Gemini API, and the chunks that stream them."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -13,8 +14,16 @@ from proctor.gateway.prices import Usage
 from proctor.gateway.safe_json import DECODE_ERRORS
 from proctor.gateway.sse import SseEvent
 
+# The tier in which a response was made, as Google's two services write it: "priority", "ON_DEMAND_PRIORITY".
+_TIER: Final = re.compile(r"(?:^|_)(flex|priority)$", re.IGNORECASE)
 # Servers write every member of a chunk, also where it says nothing.
 _UNFINISHED: Final = (None, "", "FINISH_REASON_UNSPECIFIED")
+# What has a price of its own, by the member of a usage report.
+_PRICED_MEDIA: Final[dict[str, tuple[str, ...]]] = {
+    "promptTokensDetails": ("AUDIO",),
+    "toolUsePromptTokensDetails": ("AUDIO",),
+    "candidatesTokensDetails": ("AUDIO", "IMAGE"),
+}
 
 
 class _GeminiPart(msgspec.Struct, rename="camel"):
@@ -53,7 +62,13 @@ def read_response(body: bytes, usage: UsageAccumulator) -> bool:
     reader = GeminiEventReader(usage)
     for chunk in read if isinstance(read, list) else [read]:
         reader.read_chunk(chunk)
-    return reader.finished
+    return reader.finished and reader.error is None
+
+
+def tier(value: Any) -> str | None:
+    """A tier of service that has its own price."""
+    found = _TIER.search(value) if isinstance(value, str) else None
+    return None if found is None else found[1].lower()
 
 
 def is_complete(events: Sequence[Any]) -> bool:
@@ -69,6 +84,10 @@ def is_complete(events: Sequence[Any]) -> bool:
 
 class GeminiEventReader(EventReader):
     """Reads chunks up to the one that says why the model stopped."""
+
+    def __init__(self, usage: UsageAccumulator) -> None:
+        super().__init__(usage)
+        self._searches: set[str] = set()
 
     def read(self, payload: bytes) -> None:
         """Read one chunk."""
@@ -91,11 +110,25 @@ class GeminiEventReader(EventReader):
         self.finished = self.finished or _is_blocked(chunk.prompt_feedback)
         if isinstance(chunk.model_version, str) and chunk.model_version:
             self._usage.model = chunk.model_version
-        tokens = _read_tokens(chunk.usage_metadata)
-        if tokens is not None:
-            searches = sum(_searches(candidate.grounding_metadata) for candidate in chunk.candidates or ())
-            usage = Usage(model=self._usage.model, tokens=tokens, web_searches=searches)
-            self._usage.report((usage,), final=self.finished)
+        for candidate in chunk.candidates or ():
+            self._searches.update(_searches(candidate.grounding_metadata))
+        self._report(chunk.usage_metadata)
+
+    def _report(self, reported: Any) -> None:
+        tokens = _read_tokens(reported)
+        if tokens is None:
+            return
+        for name in ("serviceTier", "trafficType"):
+            if reported.get(name):
+                self._usage.speed = tier(reported[name])
+        usage = Usage(
+            model=self._usage.model,
+            tokens=tokens,
+            web_searches=len(self._searches),
+            speed=self._usage.speed,
+            unknown=_has_priced_media(reported),
+        )
+        self._usage.report((usage,), final=self.finished)
 
 
 def _read_tokens(reported: Any) -> Tokens | None:
@@ -113,9 +146,18 @@ def _read_tokens(reported: Any) -> Tokens | None:
     return Tokens(input=prompt - cached, output=output + thoughts, cache_read=cached, reasoning=thoughts)
 
 
-def _searches(grounding: Any) -> int:
+def _has_priced_media(reported: dict[str, Any]) -> bool:
+    """Whether there are tokens with a price of their own: of sounds, or of pictures that were made."""
+    return any(
+        count_of(detail.get("tokenCount")) and detail.get("modality") in modalities
+        for name, modalities in _PRICED_MEDIA.items()
+        for detail in dicts_in(reported.get(name))
+    )
+
+
+def _searches(grounding: Any) -> Iterator[str]:
     queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
-    return len(queries) if isinstance(queries, list) else 0
+    yield from map(str, queries if isinstance(queries, list) else ())
 
 
 def _is_blocked(feedback: Any) -> bool:

@@ -1,6 +1,6 @@
 """Usage as the Messages API reports it."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -8,6 +8,8 @@ from proctor.core.result import Tokens
 from proctor.gateway.dialects.base import count_of
 from proctor.gateway.meter import UsageAccumulator
 from proctor.gateway.prices import Usage
+
+_PROMPT: Final = frozenset({"input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"})
 
 
 class _CacheCreation(msgspec.Struct):
@@ -68,14 +70,18 @@ class UsageReports:
             self._usage.model = model
         if reported is None:
             return
+        # No request has an empty prompt: some servers that report it at the start write zeros at the end.
+        counted = reported.tokens()
+        unsaid = _PROMPT if counted.total == counted.output else frozenset()
         for name in WireUsage.__struct_fields__:
             value: Any = getattr(reported, name)
-            if value is not None:
+            if value is not None and name not in unsaid:
                 setattr(self._merged, name, value)
         self._usage.report(self._total(), final=final)
 
     def _total(self) -> tuple[Usage, ...]:
         merged, model = self._merged, self._usage.model
+        speed = self._usage.speed if merged.speed is None else merged.speed
         searches = count_of(merged.server_tool_use.web_search_requests) if merged.server_tool_use else 0
         by_model = {model: merged.tokens()}
         # The top level does not include what was sampled besides the response: server-side compaction, advisors.
@@ -88,7 +94,7 @@ class UsageReports:
                 model=name,
                 tokens=tokens,
                 web_searches=(searches or 0) if name == model else 0,
-                speed=merged.speed,
+                speed=speed,
                 geo=merged.inference_geo,
             )
             for name, tokens in by_model.items()

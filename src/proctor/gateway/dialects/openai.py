@@ -4,6 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from proctor.core.result import Tokens
 from proctor.gateway.dialects.base import BUDGET_STATUS, count_of, dicts_in
+from proctor.gateway.meter import UsageAccumulator
 
 PROVIDER: Final = "openai"
 # Parts of a conversation that make up the system prompt.
@@ -34,6 +35,11 @@ def error_body(status: int, message: str, *, kind: str | None = None) -> dict[st
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
+# What servers call the tokens that were read from a cache, and those that were written to it.
+_READ: Final = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+_WRITTEN: Final = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+
+
 class UsageNames(NamedTuple):
     """The members of a usage report, as one of the two dialects calls them."""
 
@@ -44,9 +50,9 @@ class UsageNames(NamedTuple):
 def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
     """The tokens of a usage report; None where it does not say them.
 
-    Cached tokens are a part of the prompt, and reasoning is a part of the output. Some servers count reasoning beside
-    the output, which the total shows. Where cached tokens are counted differs: OpenAI has them in details, DeepSeek and
-    Moonshot beside the prompt.
+    Cached tokens are a part of the prompt, and reasoning is a part of the output. Some servers count them beside, or
+    count reasoning nowhere, which the total shows. Where cached tokens are counted differs: OpenAI has them in details,
+    DeepSeek and Moonshot beside the prompt, and what is in front of Claude's models has them under Anthropic's names.
     """
     if not isinstance(reported, dict):
         return None
@@ -56,12 +62,14 @@ def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
     if prompt is None or output is None:
         return None
     prompts, outputs = (_details(reported, name) for name in names)
-    cached = (prompts.get("cached_tokens"), reported.get("prompt_cache_hit_tokens"), reported.get("cached_tokens"))
-    read = next((count for value in cached if (count := count_of(value)) is not None), 0)
-    written = count_of(prompts.get("cache_write_tokens")) or 0
+    read, written = (_first_count(prompts, reported, names) for names in (_READ, _WRITTEN))
     reasoning = count_of(outputs.get("reasoning_tokens")) or 0
-    if reasoning and total == prompt + output + reasoning:
-        output += reasoning
+    beside = max((total or 0) - prompt - output, 0)
+    if beside in {read + written, read + written + reasoning} and beside != reasoning:
+        prompt += read + written
+        beside -= read + written
+    output += beside
+    reasoning = reasoning or beside
     read = min(read, prompt)
     written = min(written, prompt - read)
     return Tokens(
@@ -71,6 +79,21 @@ def read_tokens(reported: Any, names: UsageNames) -> Tokens | None:
         cache_write_5m=written,
         reasoning=min(reasoning, output),
     )
+
+
+def has_priced_media(reported: Any, names: UsageNames) -> bool:
+    """Whether a usage report has tokens with a price of their own: of sounds, or of pictures that were made."""
+    if not isinstance(reported, dict):
+        return False
+    prompts, outputs = (_details(reported, name) for name in names)
+    counts = (prompts.get("audio_tokens"), outputs.get("audio_tokens"), outputs.get("image_tokens"))
+    return any(count_of(count) for count in counts)
+
+
+def _first_count(details: dict[str, Any], reported: dict[str, Any], names: tuple[str, ...]) -> int:
+    """The first count under one of these names, of the details first."""
+    counts = (count_of(place.get(name)) for place in (details, reported) for name in names)
+    return next((count for count in counts if count is not None), 0)
 
 
 def _details(reported: dict[str, Any], name: str) -> dict[str, Any]:
@@ -92,7 +115,13 @@ def scripted_usage(tokens: Tokens, names: UsageNames) -> dict[str, Any]:
 
 def tier(value: Any) -> str | None:
     """A tier of service that has its own price."""
-    return value if isinstance(value, str) and value not in _USUAL_TIERS else None
+    return value if isinstance(value, str) and value and value not in _USUAL_TIERS else None
+
+
+def note_tier(value: Any, usage: UsageAccumulator) -> None:
+    """Note the tier of service that a response says it was made in; nothing where it does not say it."""
+    if isinstance(value, str) and value:
+        usage.speed = tier(value)
 
 
 def content_text(content: Any) -> str:

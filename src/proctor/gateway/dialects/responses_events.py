@@ -114,7 +114,7 @@ class ResponsesEventReader(EventReader):
                 failed = event.error or (event.response and event.response.error)
                 self.error = error_text(failed or {"code": event.code, "message": event.message}, "code", "type")
         elif event.response is not None:
-            _note_model(self._usage, event.response)
+            _note_head(self._usage, event.response)
 
 
 def message_from_events(events: Iterable[SseEvent]) -> dict[str, Any]:
@@ -146,17 +146,19 @@ def _is_one_of(names: frozenset[str], value: Any) -> bool:
     return isinstance(value, str) and value in names
 
 
-def _note_model(usage: UsageAccumulator, response: _ResponseObject) -> None:
+def _note_head(usage: UsageAccumulator, response: _ResponseObject) -> None:
     if isinstance(response.model, str) and response.model:
         usage.model = response.model
+    openai.note_tier(response.service_tier, usage)
 
 
 def _report(usage: UsageAccumulator, response: _ResponseObject, searches: int) -> None:
-    _note_model(usage, response)
+    _note_head(usage, response)
     tokens = openai.read_tokens(response.usage, USAGE)
     if tokens is not None:
-        tier = openai.tier(response.service_tier)
-        usage.report((Usage(model=usage.model, tokens=tokens, web_searches=searches, speed=tier),), final=True)
+        unknown = openai.has_priced_media(response.usage, USAGE)
+        whole = Usage(model=usage.model, tokens=tokens, web_searches=searches, speed=usage.speed, unknown=unknown)
+        usage.report((whole,), final=True)
 
 
 def _events(response: Any, piece_length: int) -> Iterator[SseEvent]:
