@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Tests wait as much as they work: for processes to end, for containers to start, for a pod to be really done.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(4 * os.cpu_count())')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * os.cpu_count())')
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # Thousands of processes are started by the tests: what Python has compiled is kept, whatever the caller's shell says.

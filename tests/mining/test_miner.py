@@ -191,7 +191,8 @@ def test_an_interrupted_session_ends_with_the_newest_tasks_also_with_a_lower_lim
     newest = instances(mined)["Add doubling"]["instance_id"]
     shutil.rmtree(tmp_path / f"suite/instances/{newest}")
     journal, request = tmp_path / "suite/.mining/journal.jsonl", tmp_path / "suite/.mining/request.json"
-    journal.write_text("".join(line for line in journal.open() if str(newest) not in line))
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if str(newest) not in line))
     request.write_text(
         request.read_text().replace('"done":true', '"done":false').replace('"done": true', '"done": false')
     )

@@ -6,7 +6,7 @@ it is first used, so that a report over many runs needs little memory.
 
 from typing import TYPE_CHECKING
 
-from proctor.core.lazy_names import lazy_names
+from proctor.core import lazy_names
 
 if TYPE_CHECKING:
     from proctor.analysis.breakdowns import Breakdown, breakdown

@@ -6,7 +6,7 @@ The registry is imported when one of its names is first used.
 from typing import TYPE_CHECKING
 
 from proctor.benchmarks.plugins import published_rows
-from proctor.core.lazy_names import lazy_names
+from proctor.core import lazy_names
 
 if TYPE_CHECKING:
     from proctor.benchmarks.registry import (

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -160,6 +159,8 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
     What a killed process has left there is removed first: the caller holds a lock, so none writes to it any more.
     """
+    import shutil  # slow, and loaded only where folders are made
+
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:

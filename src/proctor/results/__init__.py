@@ -5,7 +5,7 @@ Files are written whole or not at all; readers read only what they need.
 
 from typing import TYPE_CHECKING
 
-from proctor.core.lazy_names import lazy_names
+from proctor.core import lazy_names
 from proctor.core.result import usage_cost
 from proctor.results.run_names import find_run, new_run
 from proctor.results.store import RunStore, list_runs, summarise
