@@ -49,7 +49,7 @@ async def verdict_on(files: dict[str, str], script: str, provider: DockerProvide
     return await verdict_of(bench, task, prediction, provider, kept)
 
 
-@pytest.mark.parametrize("attack", sampled(ATTACKS, every=9), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", sampled(ATTACKS, every=15), ids=lambda attack: attack.name)
 async def test_no_attack_on_several_containers_is_resolved(
     attack: ComposeAttack, provider: DockerProvider, tmp_path: Path
 ) -> None:
