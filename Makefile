@@ -104,9 +104,9 @@ release-check: dev
 # make perf QUICK=1    small sizes, one round, for crashes and not for times: what CI runs
 # make perf ALL=1      also what has no row there: reports, the viewer, prefetching, clusters
 perf: dev
-	@$(BIN)/python perf/table.py $(if $(OLD),--old '$(OLD)') $(if $(QUICK),--quick)
-	@$(if $(QUICK),:,missed=0; for script in gateway swe_eval $(if $(ALL),$(PERF_OTHERS)); do \
-	  echo "== perf/$$script.py"; $(BIN)/python perf/$$script.py || missed=1; done; exit $$missed)
+	@missed=0; $(BIN)/python perf/table.py $(if $(OLD),--old '$(OLD)') $(if $(QUICK),--quick) || missed=1; \
+	$(if $(QUICK),,for script in gateway swe_eval $(if $(ALL),$(PERF_OTHERS)); do \
+	  echo "== perf/$$script.py"; $(BIN)/python perf/$$script.py || missed=1; done;) exit $$missed
 
 PERF_OTHERS := cluster cluster_simulation environments eval_overhead prefetch report runner sandboxes startup viewer \
   workspaces
