@@ -148,6 +148,18 @@ def _serving(path: str, text: str, port: int) -> str:
 
 _OWN_STORE = _FILES + _serving("/opt/store.py", _FAKE_STORE, 8000)
 
+
+def _writing_late(pause: str = "") -> str:
+    """A service that writes to the other one once a process beside it has been ended, and after the pause."""
+    return "sleep 600 & echo $! >/tmp/pid\n" + _serving(
+        "/opt/late.py",
+        "import os, socket, time\nfrom urllib.request import *\nserver = socket.create_server(('', 8125))\n"
+        "pid = int(open('/tmp/pid').read())\nwhile os.path.exists(f'/proc/{pid}'): time.sleep(0.001)\n"
+        f"{pause}urlopen(Request('http://store:8000/note', b'remember', method='PUT'))",
+        8125,
+    )
+
+
 ATTACKS = (
     ComposeAttack(
         "another store under the name of the service", _OWN_STORE + "echo 127.0.0.1 store >>/etc/hosts\n", SHARED
@@ -190,28 +202,12 @@ ATTACKS = (
     ),
     ComposeAttack(
         "a service that works while artifacts are collected",
-        _FILES
-        + "sleep 600 & echo $! >/tmp/pid\n"
-        + _serving(
-            "/opt/late.py",
-            "import os, socket, time\nfrom urllib.request import *\nserver = socket.create_server(('', 8125))\n"
-            "pid = int(open('/tmp/pid').read())\nwhile os.path.exists(f'/proc/{pid}'): time.sleep(0.001)\n"
-            "urlopen(Request('http://store:8000/note', b'remember', method='PUT'))",
-            8125,
-        ),
+        _FILES + _writing_late(),
         SEPARATE,
     ),
     ComposeAttack(
         "a service that works once the files of its own container are collected",
-        _FILES
-        + "sleep 600 & echo $! >/tmp/pid\n"
-        + _serving(
-            "/opt/late.py",
-            "import os, socket, time\nfrom urllib.request import *\nserver = socket.create_server(('', 8125))\n"
-            "pid = int(open('/tmp/pid').read())\nwhile os.path.exists(f'/proc/{pid}'): time.sleep(0.001)\n"
-            "time.sleep(2)\nurlopen(Request('http://store:8000/note', b'remember', method='PUT'))",
-            8125,
-        ),
+        _FILES + _writing_late("time.sleep(2)\n"),
         ASKS_MAIN,
     ),
     ComposeAttack(
